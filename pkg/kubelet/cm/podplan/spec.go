@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podplan
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// Facts are what FromSpec cannot read off a pod.
+type Facts struct {
+	// Guaranteed says whether the pod's QoS class is Guaranteed.
+	Guaranteed bool
+	// PodLevel says whether the gates PodLevelResources and
+	// PodLevelResourceManagers are both on.
+	PodLevel bool
+}
+
+// FromSpec reads a pod. It fails, naming the container and the resource, for a
+// quantity that is negative or that no int64 can hold.
+func FromSpec(pod *v1.Pod, facts Facts) (Pod, error) {
+	p := Pod{
+		UID:     string(pod.UID),
+		Name:    pod.Namespace + "/" + pod.Name,
+		Managed: facts.Guaranteed,
+	}
+	if resourcehelper.IsPodLevelResourcesSet(pod) {
+		p.Managed = p.Managed && facts.PodLevel
+		milli, memory, err := amounts(pod.Spec.Resources.Requests)
+		if err != nil {
+			return Pod{}, fmt.Errorf("pod %s: .spec.resources: %w", p.Name, err)
+		}
+		p.Budget = &Budget{MilliCPU: milli, Memory: memory}
+	}
+	add := func(c *v1.Container, kind Kind) error {
+		milli, memory, err := amounts(c.Resources.Requests)
+		if err != nil {
+			return fmt.Errorf("pod %s: container %q: %w", p.Name, c.Name, err)
+		}
+		p.Containers = append(p.Containers, Container{
+			Name: c.Name, Kind: kind, Guaranteed: isGuaranteed(c), MilliCPU: milli, Memory: memory,
+		})
+		return nil
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		kind := StandardInit
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			kind = Sidecar
+		}
+		if err := add(c, kind); err != nil {
+			return Pod{}, err
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if err := add(&pod.Spec.Containers[i], App); err != nil {
+			return Pod{}, err
+		}
+	}
+	return p, nil
+}
+
+// isGuaranteed reports whether the container by itself meets the conditions of
+// the Guaranteed QoS class for CPU and memory.
+func isGuaranteed(c *v1.Container) bool {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+		if request.IsZero() || !request.Equal(limit) {
+			return false
+		}
+	}
+	return true
+}
+
+func amounts(list v1.ResourceList) (milliCPU int64, memory Memory, err error) {
+	memory = Memory{}
+	for name, quantity := range list {
+		switch {
+		case name == v1.ResourceCPU:
+			// MilliValue answers the largest int64 for what it cannot hold.
+			if quantity.Sign() < 0 || quantity.CmpInt64(1<<40) > 0 {
+				return 0, nil, fmt.Errorf("cpu request %s is outside 0 to 2^40", quantity.String())
+			}
+			milliCPU = quantity.MilliValue()
+		case name == v1.ResourceMemory || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+			bytes, err := wholeBytes(quantity)
+			if err != nil {
+				return 0, nil, fmt.Errorf("%s request %s: %w", name, quantity.String(), err)
+			}
+			if bytes > 0 {
+				memory[string(name)] = bytes
+			}
+		}
+	}
+	return milliCPU, memory, nil
+}
+
+// wholeBytes converts a quantity of memory, rounding a fraction of a byte up.
+func wholeBytes(q resource.Quantity) (uint64, error) {
+	if q.Sign() < 0 {
+		return 0, fmt.Errorf("must not be negative")
+	}
+	const mostBytes = 1<<63 - 1
+	if q.CmpInt64(mostBytes) > 0 {
+		return 0, fmt.Errorf("failed to represent quantity as int64: more than %d bytes", int64(mostBytes))
+	}
+	return uint64(q.Value()), nil
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statefile
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReplaceAndRead(t *testing.T) {
+	f := File{Dir: t.TempDir(), Name: "state"}
+
+	data, err := f.Read()
+	require.NoError(t, err)
+	require.Nil(t, data, "a missing file is not an empty file")
+
+	require.NoError(t, os.WriteFile(f.Dir+"/.state.new", []byte("left by a crash, and longer"), 0o644))
+	require.NoError(t, f.Replace([]byte("one")))
+	require.NoError(t, f.Replace([]byte("two")))
+
+	data, err = f.Read()
+	require.NoError(t, err)
+	require.Equal(t, "two", string(data))
+
+	info, err := os.Stat(f.Path())
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	entries, err := os.ReadDir(f.Dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "no temporary file may be left")
+}
+
+func TestReplaceFailureKeepsTheOldContent(t *testing.T) {
+	f := File{Dir: t.TempDir(), Name: "state"}
+	require.NoError(t, f.Replace([]byte("old")))
+	// A folder in the temporary file's place makes the write fail for root too.
+	require.NoError(t, os.Mkdir(f.Dir+"/.state.new", 0o755))
+	require.NoError(t, os.WriteFile(f.Dir+"/.state.new/busy", nil, 0o600))
+
+	err := f.Replace([]byte("new"))
+	require.ErrorContains(t, err, f.Path())
+
+	data, err := f.Read()
+	require.NoError(t, err)
+	require.Equal(t, "old", string(data))
+}
+
+func TestEmptyFileIsNotAMissingFile(t *testing.T) {
+	f := File{Dir: t.TempDir(), Name: "state"}
+	require.NoError(t, os.WriteFile(f.Path(), nil, 0o600))
+	data, err := f.Read()
+	require.NoError(t, err)
+	require.NotNil(t, data)
+	require.Empty(t, data)
+}
