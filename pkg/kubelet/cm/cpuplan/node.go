@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpuplan
+
+import (
+	"fmt"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+)
+
+// Options are the static policy's options that change decisions.
+type Options struct {
+	// FullPCPUsOnly gives out whole physical cores only.
+	FullPCPUsOnly bool
+	// StrictCPUReservation keeps the reserved CPUs out of the node shared pool.
+	StrictCPUReservation bool
+}
+
+// Node is what does not change while the kubelet runs: the machine's CPUs, the
+// reserved ones and the options. Everything else is a function of it and a
+// State.
+type Node struct {
+	topology *Topology
+	reserved Set
+	options  Options
+}
+
+// NewNode returns a node whose reserved CPUs are the given ones or, when that
+// set is empty, as many as count says, chosen as Take does. It fails when the
+// set does not have that many CPUs or has CPUs that the machine does not.
+func NewNode(t *Topology, reserved Set, count int, options Options) (*Node, error) {
+	if reserved.IsEmpty() {
+		// Choosing too few is reported below, with both numbers.
+		reserved, _ = t.Take(t.All(), count)
+	}
+	if missing := reserved.Difference(t.All()); !missing.IsEmpty() {
+		return nil, fmt.Errorf("[cpumanager] reserved CPUs %q are not among the machine's online CPUs %q", missing, t.All())
+	}
+	if reserved.Size() != count {
+		return nil, fmt.Errorf("[cpumanager] unable to reserve the required amount of CPUs (size of %s did not equal %d)", reserved, count)
+	}
+	return &Node{topology: t, reserved: reserved, options: options}, nil
+}
+
+// Topology is the machine's CPUs.
+func (n *Node) Topology() *Topology { return n.topology }
+
+// Reserved is the CPUs that no pod gets for itself.
+func (n *Node) Reserved() Set { return n.reserved }
+
+// Allocatable is the CPUs that pods can get for themselves on an idle node.
+func (n *Node) Allocatable() Set { return n.topology.All().Difference(n.reserved) }
+
+// Shared is the node shared pool: what no pod keeps from others.
+func (n *Node) Shared(s State) Set {
+	shared := n.topology.All().Difference(s.Assigned())
+	if n.options.StrictCPUReservation {
+		shared = shared.Difference(n.reserved)
+	}
+	return shared
+}
+
+// Free is the CPUs that can be given out.
+func (n *Node) Free(s State) Set { return n.Allocatable().Difference(s.Assigned()) }
+
+// offer is those of the free CPUs that the options allow to give out.
+func (n *Node) offer(free Set) Set {
+	if n.options.FullPCPUsOnly {
+		return n.topology.WholeCores(free)
+	}
+	return free
+}
+
+// choose takes count CPUs out of from as the options ask.
+func (n *Node) choose(from Set, count int) (Set, error) {
+	if n.options.FullPCPUsOnly {
+		return n.topology.TakeWholeCores(from, count)
+	}
+	return n.topology.Take(from, count)
+}
+
+// perNode counts the CPUs of a set on each NUMA node.
+func (n *Node) perNode(cpus Set) []nodeCount {
+	counts := make([]nodeCount, 0, len(n.topology.nodes.units))
+	for _, u := range n.topology.nodes.units {
+		counts = append(counts, nodeCount{node: u.id, count: u.cpus.Intersection(cpus).Size()})
+	}
+	return counts
+}
+
+type nodeCount struct{ node, count int }
+
+// nodesOf is the nodes of a set of CPUs.
+func (n *Node) nodesOf(cpus Set) numa.Set { return n.topology.NodesOf(cpus) }

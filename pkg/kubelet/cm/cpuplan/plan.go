@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpuplan
+
+import (
+	"fmt"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
+)
+
+// PlanContainer returns the pod's record with the container's exclusive CPUs in
+// it. A container that asks for none, or that holds CPUs already, leaves the
+// record as it is: what is recorded wins over the request.
+//
+// The CPUs come from the affinity's nodes first. Within the same nodes, CPUs of
+// the pod's own ended init containers are reused before others are taken, so
+// that a pod does not hold more than it uses.
+func (n *Node) PlanContainer(s State, pod podplan.Pod, container podplan.Container, affinity numa.Hint) (Record, error) {
+	record := s.Record(pod.UID)
+	count := pod.ExclusiveCPUs(container)
+	if _, held := record.Containers[container.Name]; held || count == 0 {
+		return record, nil
+	}
+	reusable := n.reusable(pod, record, container.Name)
+	free := n.offer(n.Free(s))
+	if n.options.FullPCPUsOnly {
+		if err := n.checkWholeCores(container.Name, free.Union(reusable), count); err != nil {
+			return Record{}, err
+		}
+	}
+	cpus, err := n.allocate(free, reusable, count, affinity)
+	if err != nil {
+		return Record{}, fmt.Errorf("%w (container %q; %s)", err, container.Name, n.describe(free.Union(reusable)))
+	}
+	next := record.with(container.Name, cpus)
+	return next, n.checkSharedPool(s, pod.UID, next)
+}
+
+// PlanPod returns the record of a pod with a budget that is allocated as a
+// whole: the budget's CPUs, carved as podplan says. A budget that is not a
+// whole number of CPUs leaves the record as it is, and so does a record that
+// is complete. Where containers are missing in a record they are carved out of
+// the CPUs that the pod holds, and nothing that is recorded moves.
+func (n *Node) PlanPod(s State, pod podplan.Pod, affinity numa.Hint) (Record, error) {
+	record := s.Record(pod.UID)
+	budget := pod.BudgetCPUs()
+	if budget == 0 || n.holdsAll(pod, record) {
+		return record, nil
+	}
+	shares, err := pod.Carve(pod.CPUDemand())
+	if err != nil {
+		return Record{}, err
+	}
+	if record.Pod.IsEmpty() && len(record.Containers) > 0 {
+		return n.planRest(s, pod, affinity)
+	}
+	if record.Pod.IsEmpty() {
+		free := n.offer(n.Free(s))
+		if n.options.FullPCPUsOnly {
+			if err := n.checkWholeCores("", free, budget); err != nil {
+				return Record{}, err
+			}
+		}
+		record.Pod, err = n.allocate(free, Set{}, budget, affinity)
+		if err != nil {
+			return Record{}, fmt.Errorf("%w (the pod budget; %s)", err, n.describe(free))
+		}
+	}
+	next, err := n.carve(record, shares)
+	if err != nil {
+		return Record{}, err
+	}
+	return next, n.checkSharedPool(s, pod.UID, next)
+}
+
+// planRest completes a pod whose containers were allocated one by one, before
+// the scope changed to that of the pod, in the same way.
+func (n *Node) planRest(s State, pod podplan.Pod, affinity numa.Hint) (Record, error) {
+	for _, c := range pod.Containers {
+		record, err := n.PlanContainer(s, pod, c, affinity)
+		if err != nil {
+			return Record{}, err
+		}
+		s = s.With(pod.UID, record)
+	}
+	return s.Record(pod.UID), nil
+}
+
+// HasRecord reports whether the pod holds everything that it asks for, from an
+// earlier admission.
+func (n *Node) HasRecord(s State, pod podplan.Pod) bool {
+	record := s.Record(pod.UID)
+	return !record.IsEmpty() && n.holdsAll(pod, record)
+}
+
+// holdsAll reports whether nothing is left to allocate for the pod.
+func (n *Node) holdsAll(pod podplan.Pod, record Record) bool {
+	for _, c := range pod.Containers {
+		if record.Pod.IsEmpty() && pod.ExclusiveCPUs(c) == 0 {
+			continue
+		}
+		if _, held := record.Containers[c.Name]; !held {
+			return false
+		}
+	}
+	return !record.IsEmpty()
+}
+
+// allocate takes count CPUs out of mine and free, on the affinity's nodes as
+// far as these have enough, and out of mine before free.
+func (n *Node) allocate(free, mine Set, count int, affinity numa.Hint) (Set, error) {
+	all := free.Union(mine)
+	// Each pool holds the one before it, so that a core of which one thread
+	// is mine and one is free is whole in the later pool.
+	pools := []Set{mine, all}
+	if !affinity.Any {
+		near := n.topology.OnNodes(affinity.Nodes)
+		pools = []Set{mine.Intersection(near), all.Intersection(near), mine.Union(all.Intersection(near)), all}
+	}
+	var taken Set
+	for _, pool := range pools {
+		pool = pool.Difference(taken)
+		need := count - taken.Size()
+		want := min(need, pool.Size())
+		if n.options.FullPCPUsOnly {
+			want = n.mostWholeCores(pool, all.Difference(taken), need)
+		}
+		cpus, err := n.choose(pool, want)
+		if err != nil {
+			return Set{}, err
+		}
+		taken = taken.Union(cpus)
+	}
+	if taken.Size() != count {
+		return Set{}, &NotEnoughError{Requested: count, Offered: all}
+	}
+	return taken, nil
+}
+
+// mostWholeCores is how many of need CPUs whole cores of the pool can give at
+// the most while whole cores elsewhere in all can give the rest; 0 if none.
+func (n *Node) mostWholeCores(pool, all Set, need int) int {
+	p := picker{t: n.topology}
+	inside := n.topology.WholeCores(pool)
+	outside := all.Difference(inside)
+	for most := min(need, inside.Size()); most > 0; most-- {
+		if p.addsUp(inside, most) && p.addsUp(outside, need-most) {
+			return most
+		}
+	}
+	return 0
+}
+
+// reusable is the CPUs of the pod's standard init containers that no other
+// container which runs beside or after them holds. Init containers end before
+// a container that is declared later starts.
+func (n *Node) reusable(pod podplan.Pod, record Record, before string) Set {
+	var ended, kept Set
+	for _, c := range pod.Containers {
+		if c.Name == before {
+			break
+		}
+		cpus := record.Containers[c.Name]
+		if c.Kind == podplan.StandardInit {
+			ended = ended.Union(cpus)
+		} else {
+			kept = kept.Union(cpus)
+		}
+	}
+	return ended.Difference(kept)
+}
+
+// checkSharedPool refuses what would leave containers without exclusive CPUs
+// nothing to run on, which the kubelet could neither start nor recover from.
+func (n *Node) checkSharedPool(s State, podUID string, next Record) error {
+	if !n.Shared(s.With(podUID, next)).IsEmpty() {
+		return nil
+	}
+	return fmt.Errorf("not enough cpus available to satisfy request: the node shared pool would be empty (the pod would hold %q, others hold %q, reserved and not shared are %q)",
+		next.CPUs(), s.With(podUID, Record{}).Assigned(), n.reserved)
+}

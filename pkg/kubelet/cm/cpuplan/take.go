@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpuplan
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// NotEnoughError says that fewer CPUs were on offer than were asked for.
+type NotEnoughError struct {
+	Requested int
+	Offered   Set
+}
+
+func (e *NotEnoughError) Error() string {
+	return fmt.Sprintf("not enough cpus available to satisfy request: requested=%d, available=%d", e.Requested, e.Offered.Size())
+}
+
+// Take chooses n of the CPUs in from, packed: it fills whole units before it
+// breaks one, and among units it prefers those with the fewest CPUs left on
+// offer, so that larger holes stay whole for later requests. In order:
+//
+//  1. whole sockets or whole NUMA nodes, whichever of the two is the larger
+//     unit on this machine, that are on offer with all their CPUs and are not
+//     larger than what is still needed; then the other of the two;
+//  2. whole cores, in the order of their socket and node;
+//  3. single CPUs, in the order of their socket, node and core.
+//
+// This is the order of the kubelet's static policy (KEP-693), with each unit
+// judged by its own size. The result is always a subset of from. Ties go to
+// the lower ID, so equal inputs give equal results.
+func (t *Topology) Take(from Set, n int) (Set, error) {
+	from = from.Intersection(t.all)
+	if n > from.Size() {
+		return Set{}, &NotEnoughError{Requested: n, Offered: from}
+	}
+	p := picker{t: t, free: from, need: max(n, 0)}
+	first, second := t.outerLevels()
+	p.takeUnits(first, nil)
+	p.takeUnits(second, nil)
+	p.takeCores()
+	p.takeSingles()
+	return p.taken, nil
+}
+
+// TakeWholeCores is Take without step 3: the result consists of whole cores
+// only. It fails with a NotEnoughError when the cores that are on offer with
+// all their threads do not add up to exactly n CPUs.
+func (t *Topology) TakeWholeCores(from Set, n int) (Set, error) {
+	whole := t.WholeCores(from.Intersection(t.all))
+	p := picker{t: t, free: whole, need: max(n, 0)}
+	if !p.addsUp(p.free, p.need) {
+		return Set{}, &NotEnoughError{Requested: n, Offered: whole}
+	}
+	first, second := t.outerLevels()
+	p.takeUnits(first, p.addsUp)
+	p.takeUnits(second, p.addsUp)
+	p.takeExactCores()
+	return p.taken, nil
+}
+
+// outerLevels returns sockets and nodes, the larger kind first.
+func (t *Topology) outerLevels() (first, second *level) {
+	if len(t.sockets.units) >= len(t.nodes.units) {
+		return &t.nodes, &t.sockets
+	}
+	return &t.sockets, &t.nodes
+}
+
+// picker takes CPUs from free until need is 0.
+type picker struct {
+	t           *Topology
+	free, taken Set
+	need        int
+}
+
+func (p *picker) take(cpus Set) {
+	p.taken = p.taken.Union(cpus)
+	p.free = p.free.Difference(cpus)
+	p.need -= cpus.Size()
+}
+
+// takeUnits takes units of a level that are wholly free and not larger than
+// what is needed. With feasible, a unit is left when what remains after it
+// could not be completed.
+func (p *picker) takeUnits(l *level, feasible func(Set, int) bool) {
+	for _, u := range p.byFree(l) {
+		size := u.cpus.Size()
+		if size > p.need || !u.cpus.IsSubsetOf(p.free) {
+			continue
+		}
+		if feasible != nil && !feasible(p.free.Difference(u.cpus), p.need-size) {
+			continue
+		}
+		p.take(u.cpus)
+	}
+}
+
+func (p *picker) takeCores() {
+	for _, core := range p.coresInOrder() {
+		if size := core.cpus.Size(); size <= p.need && core.cpus.IsSubsetOf(p.free) {
+			p.take(core.cpus)
+		}
+	}
+}
+
+func (p *picker) takeSingles() {
+	for _, core := range p.coresInOrder() {
+		for cpu := range core.cpus.Intersection(p.free).All() {
+			if p.need == 0 {
+				return
+			}
+			p.take(NewSet(cpu))
+		}
+	}
+}
+
+// takeExactCores completes the need from whole cores. A core is taken only if
+// the cores after it can complete the rest.
+func (p *picker) takeExactCores() {
+	cores := p.coresInOrder()
+	after := make([]sums, len(cores)+1)
+	after[len(cores)] = newSums(p.need)
+	for i := len(cores) - 1; i >= 0; i-- {
+		after[i] = after[i+1].with(cores[i].cpus.Size())
+	}
+	for i, core := range cores {
+		if size := core.cpus.Size(); size <= p.need && after[i+1].has(p.need-size) {
+			p.take(core.cpus)
+		}
+	}
+}
+
+// addsUp reports whether some of the whole cores in free have n CPUs together.
+func (p *picker) addsUp(free Set, n int) bool {
+	reachable := newSums(n)
+	for _, core := range p.t.cores.units {
+		if core.cpus.IsSubsetOf(free) {
+			reachable = reachable.with(core.cpus.Size())
+		}
+	}
+	return reachable.has(n)
+}
+
+// byFree returns the units of a level that have free CPUs, the fewest first.
+func (p *picker) byFree(l *level) []unit {
+	free := make([]int, len(l.units))
+	for cpu := range p.free.All() {
+		free[l.of[cpu]]++
+	}
+	order := make([]int, 0, len(l.units))
+	for i, n := range free {
+		if n > 0 {
+			order = append(order, i)
+		}
+	}
+	// Units are stored by ascending ID and the sort is stable.
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(free[a], free[b]) })
+	units := make([]unit, len(order))
+	for i, index := range order {
+		units[i] = l.units[index]
+	}
+	return units
+}
+
+// coresInOrder returns the cores that have free CPUs. Those in the outer unit
+// with the fewest free CPUs come first, within it those in the inner unit with
+// the fewest, then the core with the fewest.
+func (p *picker) coresInOrder() []unit {
+	outer, inner := p.t.outerLevels()
+	outerRank, innerRank := p.rank(outer), p.rank(inner)
+	cores := p.byFree(&p.t.cores)
+	key := func(core unit) (int, int) {
+		for cpu := range core.cpus.All() {
+			return outerRank[outer.of[cpu]], innerRank[inner.of[cpu]]
+		}
+		return 0, 0
+	}
+	slices.SortStableFunc(cores, func(a, b unit) int {
+		aOuter, aInner := key(a)
+		bOuter, bInner := key(b)
+		return cmp.Or(cmp.Compare(aOuter, bOuter), cmp.Compare(aInner, bInner))
+	})
+	return cores
+}
+
+// rank gives each unit of a level its place in the order of byFree.
+func (p *picker) rank(l *level) []int {
+	ranks := make([]int, len(l.units))
+	for place, u := range p.byFree(l) {
+		for cpu := range u.cpus.All() {
+			ranks[l.of[cpu]] = place
+			break
+		}
+	}
+	return ranks
+}
+
+// sums is a set of the totals up to a limit that some selection of cores has.
+type sums struct {
+	words []uint64
+	limit int
+}
+
+func newSums(limit int) sums {
+	words := make([]uint64, limit/64+1)
+	words[0] = 1
+	return sums{words, limit}
+}
+
+func (s sums) has(n int) bool {
+	return n >= 0 && n <= s.limit && s.words[n/64]>>(n%64)&1 == 1
+}
+
+// with adds a core of the given size to what may be selected.
+func (s sums) with(size int) sums {
+	words := slices.Clone(s.words)
+	for i, w := range s.words {
+		for ; w != 0; w &= w - 1 {
+			if n := i*64 + bits.TrailingZeros64(w) + size; n <= s.limit {
+				words[n/64] |= 1 << (n % 64)
+			}
+		}
+	}
+	return sums{words, s.limit}
+}
