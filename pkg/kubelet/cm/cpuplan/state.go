@@ -44,6 +44,17 @@ func (r Record) with(container string, cpus Set) Record {
 	return Record{Pod: r.Pod, Containers: containers}
 }
 
+// Without returns a copy of the record in which the container holds nothing. A
+// pod keeps its budget for as long as one of its containers holds something.
+func (r Record) Without(container string) Record {
+	containers := maps.Clone(r.Containers)
+	delete(containers, container)
+	if len(containers) == 0 {
+		return Record{}
+	}
+	return Record{Pod: r.Pod, Containers: containers}
+}
+
 // State is what all pods hold, by pod UID. It is immutable: changes make a new
 // State.
 type State struct {
@@ -81,6 +92,9 @@ func (s State) With(podUID string, r Record) State {
 	}
 	return State{records}
 }
+
+// Without returns the state in which the pod holds nothing.
+func (s State) Without(podUID string) State { return s.With(podUID, Record{}) }
 
 // Equals reports whether both states hold the same.
 func (s State) Equals(o State) bool { return maps.EqualFunc(s.records, o.records, Record.Equals) }

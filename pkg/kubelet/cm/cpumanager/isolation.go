@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpumanager
+
+import (
+	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/kubernetes/pkg/features"
+	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
+)
+
+// GetResourceIsolationLevel implements Manager. The kubelet lifts the CFS quota
+// of a container whose level is "container". A container in the pool of a pod
+// with recorded pod CPUs keeps its quota even after the gate was turned off.
+func (m *manager) GetResourceIsolationLevel(pod *v1.Pod, container *v1.Container) cmqos.ResourceIsolationLevel {
+	content := m.content()
+	if _, ok := content.GetCPUSet(string(pod.UID), container.Name); !ok {
+		return cmqos.ResourceIsolationHost
+	}
+	_, recorded := content.GetPodCPUSet(string(pod.UID))
+	podLevel := recorded || utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResourceManagers) &&
+		resourcehelper.IsPodLevelResourcesSet(pod)
+	if podLevel && !hasSlice(container) {
+		return cmqos.ResourceIsolationPod
+	}
+	return cmqos.ResourceIsolationContainer
+}
+
+// hasSlice reports whether the container's resources qualify it for exclusive
+// CPUs within its pod.
+func hasSlice(container *v1.Container) bool {
+	limit := container.Resources.Limits[v1.ResourceCPU]
+	return cmqos.IsContainerEquivalentQOSGuaranteed(container) && limit.MilliValue()%1000 == 0
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpumanager
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
+	"k8s.io/kubernetes/pkg/kubelet/config"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/status"
+	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/state"
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/topology"
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
+)
+
+// ActivePodsFunc lists the pods that are not terminated.
+type ActivePodsFunc func() []*v1.Pod
+
+type policyName string
+
+const (
+	// PolicyNone gives no container CPUs of its own.
+	PolicyNone policyName = "none"
+	// PolicyStatic gives CPUs to containers of Guaranteed pods that ask for a
+	// whole number, for as long as the pod lives.
+	PolicyStatic policyName = "static"
+)
+
+// stateFileName is part of the kubelet's surface: others read the file.
+const stateFileName = "cpu_manager_state"
+
+type runtimeService interface {
+	UpdateContainerResources(ctx context.Context, id string, resources *runtimeapi.ContainerResources) error
+}
+
+// Manager is what the kubelet wants of a CPU manager.
+type Manager interface {
+	// Start restores the state and begins to reconcile. It comes before
+	// everything else.
+	Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, podStatusProvider status.PodStatusProvider, containerRuntime runtimeService, initialContainers containermap.ContainerMap) error
+	// Allocate gives the container its exclusive CPUs, if it is to have any.
+	Allocate(ctx context.Context, pod *v1.Pod, container *v1.Container, operation lifecycle.Operation) error
+	// AddContainer says which container ID a container of a pod has got.
+	AddContainer(logger klog.Logger, p *v1.Pod, c *v1.Container, containerID string)
+	// RemoveContainer takes back what the container has.
+	RemoveContainer(logger klog.Logger, containerID string) error
+	// State reads what is given out.
+	State() state.Reader
+	// GetTopologyHints says where the container's exclusive CPUs could come from.
+	GetTopologyHints(logger klog.Logger, pod *v1.Pod, container *v1.Container, operation lifecycle.Operation) map[string][]topologymanager.TopologyHint
+	// GetExclusiveCPUs is the CPUs recorded for the container.
+	GetExclusiveCPUs(podUID, containerName string) cpuset.CPUSet
+	// GetPodCPUs is the CPUs of the pod's budget.
+	GetPodCPUs(podUID string) cpuset.CPUSet
+	// GetPodTopologyHints says where the pod's exclusive CPUs could come from.
+	GetPodTopologyHints(logger klog.Logger, pod *v1.Pod, operation lifecycle.Operation) map[string][]topologymanager.TopologyHint
+	// AllocatePod gives the pod its budget and carves it for the containers.
+	AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecycle.Operation) error
+	// GetAllocatableCPUs is the CPUs that containers can get for themselves on
+	// an idle node.
+	GetAllocatableCPUs() cpuset.CPUSet
+	// GetCPUAffinity is the CPUs that the container runs on; empty means any.
+	GetCPUAffinity(podUID, containerName string) cpuset.CPUSet
+	// GetAllCPUs is the online CPUs.
+	GetAllCPUs() cpuset.CPUSet
+	// GetResourceIsolationLevel says what the container's CPUs are kept from.
+	GetResourceIsolationLevel(pod *v1.Pod, container *v1.Container) cmqos.ResourceIsolationLevel
+}
+
+// manager implements Manager for both policies.
+type manager struct {
+	policy          policyName
+	reconcilePeriod time.Duration
+	stateDir        string
+	affinity        topologymanager.Store
+	allCPUs         cpuset.CPUSet
+	// node is nil for the none policy.
+	node          *cpuplan.Node
+	fullPCPUsOnly bool
+
+	activePods   ActivePodsFunc
+	sourcesReady config.SourcesReady
+	podStatus    status.PodStatusProvider
+	runtime      runtimeService
+	// wake asks for a reconciliation before the period is over.
+	wake chan struct{}
+
+	// store is set by Start; reading it needs no lock.
+	store *state.Store
+
+	// mu guards what follows.
+	mu sync.Mutex
+	// committed is what the state file says.
+	committed cpuplan.State
+	// admission is the one that is open, or the last one.
+	admission    admission
+	containerMap containermap.ContainerMap
+	// applied is the cpuset that the runtime last accepted for a container.
+	applied map[containerKey]appliedCPUs
+}
+
+var (
+	_ Manager                              = (*manager)(nil)
+	_ topologymanager.HintProvider         = (*manager)(nil)
+	_ topologymanager.AdmissionParticipant = (*manager)(nil)
+	_ topologymanager.PodAllocator         = (*manager)(nil)
+	_ topologymanager.Explainer            = (*manager)(nil)
+)
+
+type containerKey struct{ podUID, name string }
+
+// NewManager checks the configuration against the machine. The reservation
+// decides how many CPUs are reserved, rounded up to a whole number; which ones
+// they are is up to specificCPUs or, when that is empty, chosen.
+func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[string]string, reconcilePeriod time.Duration, machineInfo *cadvisorapi.MachineInfo, specificCPUs cpuset.CPUSet, nodeAllocatableReservation v1.ResourceList, stateFileDirectory string, affinity topologymanager.Store) (Manager, error) {
+	machine, err := topology.Discover(logger, machineInfo)
+	if err != nil {
+		return nil, err
+	}
+	m := &manager{
+		policy:          policyName(cpuPolicyName),
+		reconcilePeriod: reconcilePeriod,
+		stateDir:        stateFileDirectory,
+		affinity:        affinity,
+		allCPUs:         machine.CPUDetails.CPUs(),
+		wake:            make(chan struct{}, 1),
+		containerMap:    containermap.NewContainerMap(),
+		applied:         map[containerKey]appliedCPUs{},
+	}
+	switch m.policy {
+	case PolicyNone:
+		if len(cpuPolicyOptions) > 0 {
+			return nil, fmt.Errorf("new none policy error: None policy: received unsupported options=%v", cpuPolicyOptions)
+		}
+	case PolicyStatic:
+		if runtime.GOOS == "windows" {
+			return nil, fmt.Errorf("new static policy error: policy %q is not supported on Windows yet", PolicyStatic)
+		}
+		if reconcilePeriod <= 0 {
+			return nil, fmt.Errorf("new static policy error: cpuManagerReconcilePeriod must be longer than 0, not %s", reconcilePeriod)
+		}
+		reserved, err := reservedCount(nodeAllocatableReservation)
+		if err != nil {
+			return nil, err
+		}
+		options, err := parseOptions(cpuPolicyOptions)
+		if err != nil {
+			return nil, fmt.Errorf("new static policy error: %w", err)
+		}
+		cpus, err := machine.Plan()
+		if err != nil {
+			return nil, fmt.Errorf("new static policy error: [cpumanager] %w", err)
+		}
+		if m.node, err = cpuplan.NewNode(cpus, toPlan(specificCPUs), reserved, options); err != nil {
+			return nil, fmt.Errorf("new static policy error: %w", err)
+		}
+		m.fullPCPUsOnly = options.FullPCPUsOnly
+		logger.Info("CPU manager has read the machine", "cpus", cpus.All(), "numaNodes", cpus.Nodes(),
+			"reserved", m.node.Reserved(), "threadsPerCore", cpus.ThreadsPerCore(), "options", cpuPolicyOptions)
+	default:
+		return nil, fmt.Errorf("unknown policy: %q", cpuPolicyName)
+	}
+	return m, nil
+}
+
+// reservedCount is how many CPUs the node's reservation comes to.
+func reservedCount(reservation v1.ResourceList) (int, error) {
+	cpu, ok := reservation[v1.ResourceCPU]
+	if !ok {
+		return 0, fmt.Errorf("[cpumanager] unable to determine reserved CPU resources for static policy")
+	}
+	// Without reserved CPUs nothing would be left for what has none of its own.
+	if cpu.Sign() <= 0 {
+		return 0, fmt.Errorf("[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero")
+	}
+	if cpu.CmpInt64(cpuplan.MaxCPUs) > 0 {
+		return 0, fmt.Errorf("[cpumanager] unable to reserve %s CPUs: more than any machine has", cpu.String())
+	}
+	return int((cpu.MilliValue() + 999) / 1000), nil
+}
+
+// Start implements Manager.
+func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, podStatusProvider status.PodStatusProvider, containerRuntime runtimeService, initialContainers containermap.ContainerMap) error {
+	logger := klog.FromContext(ctx)
+	logger.Info("Starting CPU manager", "policy", m.policy, "reconcilePeriod", m.reconcilePeriod)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.activePods, m.sourcesReady = activePods, sourcesReady
+	m.podStatus, m.runtime = podStatusProvider, containerRuntime
+	if initialContainers != nil {
+		m.containerMap = initialContainers
+	}
+	if err := m.restore(logger); err != nil {
+		logger.Error(err, "Could not restore the CPU manager's state")
+		return err
+	}
+	if m.node != nil {
+		go m.reconcileLoop(ctx)
+	}
+	return nil
+}
+
+// AddContainer implements Manager.
+func (m *manager) AddContainer(logger klog.Logger, pod *v1.Pod, container *v1.Container, containerID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.containerMap.Add(string(pod.UID), container.Name, containerID)
+	// The container was created with these CPUs a moment ago, and they do not
+	// change. The shared pool may have changed since.
+	if cpus, ok := m.content().GetCPUSet(string(pod.UID), container.Name); ok {
+		m.applied[containerKey{string(pod.UID), container.Name}] = appliedCPUs{containerID, cpus}
+	}
+	logger.V(4).Info("CPU manager knows container", "pod", klog.KObj(pod), "containerName", container.Name, "containerID", containerID)
+}
+
+// RemoveContainer implements Manager.
+func (m *manager) RemoveContainer(logger klog.Logger, containerID string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	podUID, name, err := m.containerMap.GetContainerRef(containerID)
+	if err != nil {
+		// A container that was never added holds nothing.
+		return nil
+	}
+	if err := m.commit(m.committed.With(podUID, m.committed.Record(podUID).Without(name))); err != nil {
+		logger.Error(err, "Could not release the CPUs of a container", "podUID", podUID, "containerName", name)
+		return err
+	}
+	m.containerMap.RemoveByContainerID(containerID)
+	delete(m.applied, containerKey{podUID, name})
+	return nil
+}
+
+// State implements Manager.
+func (m *manager) State() state.Reader { return m.content() }
+
+// GetExclusiveCPUs implements Manager.
+func (m *manager) GetExclusiveCPUs(podUID, containerName string) cpuset.CPUSet {
+	cpus, _ := m.content().GetCPUSet(podUID, containerName)
+	return cpus
+}
+
+// GetPodCPUs implements Manager.
+func (m *manager) GetPodCPUs(podUID string) cpuset.CPUSet {
+	cpus, _ := m.content().GetPodCPUSet(podUID)
+	return cpus
+}
+
+// GetCPUAffinity implements Manager.
+func (m *manager) GetCPUAffinity(podUID, containerName string) cpuset.CPUSet {
+	return m.content().GetCPUSetOrDefault(podUID, containerName)
+}
+
+// GetAllocatableCPUs implements Manager. Nothing is allocatable under the none
+// policy, by which the kubelet tells that it gives out no CPUs.
+func (m *manager) GetAllocatableCPUs() cpuset.CPUSet {
+	if m.node == nil {
+		return cpuset.New()
+	}
+	return fromPlan(m.node.Allocatable())
+}
+
+// GetAllCPUs implements Manager.
+func (m *manager) GetAllCPUs() cpuset.CPUSet { return m.allCPUs.Clone() }
+
+// toPlan and fromPlan convert between the kubelet's sets and the core's.
+func toPlan(cpus cpuset.CPUSet) cpuplan.Set { return cpuplan.NewSet(cpus.UnsortedList()...) }
+
+func fromPlan(cpus cpuplan.Set) cpuset.CPUSet { return cpuset.New(cpus.List()...) }

@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpumanager
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager/bitmask"
+)
+
+// machine has two NUMA nodes of 4 cores with 2 threads: CPU i and i+8 share a
+// core, CPUs 0-3 and 8-11 are on node 0.
+func machine() *cadvisorapi.MachineInfo {
+	info := &cadvisorapi.MachineInfo{NumCores: 16, NumSockets: 2}
+	for node := range 2 {
+		n := cadvisorapi.Node{Id: node}
+		for core := range 4 {
+			cpu := node*4 + core
+			n.Cores = append(n.Cores, cadvisorapi.Core{Id: core, SocketID: node, Threads: []int{cpu, cpu + 8}})
+		}
+		info.Topology = append(info.Topology, n)
+	}
+	return info
+}
+
+// fixedAffinity is a store that has one affinity for all.
+type fixedAffinity struct{ nodes []int }
+
+func (f fixedAffinity) GetAffinity(klog.Logger, string, string) topologymanager.TopologyHint {
+	if f.nodes == nil {
+		return topologymanager.TopologyHint{}
+	}
+	mask, _ := bitmask.NewBitMask(f.nodes...)
+	return topologymanager.TopologyHint{NUMANodeAffinity: mask, Preferred: true}
+}
+func (fixedAffinity) GetPolicy() topologymanager.Policy { return nil }
+func (fixedAffinity) Name() string                      { return "pod" }
+
+type ready bool
+
+func (ready) AddSource(string)    {}
+func (r ready) AllReady() bool    { return bool(r) }
+func (ready) RemoveSource(string) {}
+
+// node is the world around one kubelet: it outlives its managers.
+type node struct {
+	t        *testing.T
+	dir      string
+	options  map[string]string
+	affinity fixedAffinity
+	reserved cpuset.CPUSet
+
+	mu      sync.Mutex
+	pods    []*v1.Pod
+	updates map[string]string
+	failing bool
+}
+
+func newNode(t *testing.T) *node {
+	return &node{t: t, dir: t.TempDir(), reserved: cpuset.New(0, 8), updates: map[string]string{}}
+}
+
+func (n *node) active() []*v1.Pod {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]*v1.Pod(nil), n.pods...)
+}
+
+// GetPodStatus reports every container as running, under an ID of its name.
+func (n *node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
+	for _, pod := range n.active() {
+		if pod.UID != uid {
+			continue
+		}
+		var s v1.PodStatus
+		for _, c := range pod.Spec.InitContainers {
+			s.InitContainerStatuses = append(s.InitContainerStatuses, running(pod, c.Name))
+		}
+		for _, c := range pod.Spec.Containers {
+			s.ContainerStatuses = append(s.ContainerStatuses, running(pod, c.Name))
+		}
+		return s, true
+	}
+	return v1.PodStatus{}, false
+}
+
+func running(pod *v1.Pod, name string) v1.ContainerStatus {
+	return v1.ContainerStatus{
+		Name: name, ContainerID: "containerd://" + string(pod.UID) + "-" + name,
+		State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+	}
+}
+
+func (n *node) UpdateContainerResources(_ context.Context, id string, r *runtimeapi.ContainerResources) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failing {
+		return fmt.Errorf("the runtime is away")
+	}
+	n.updates[id] = r.Linux.CpusetCpus
+	return nil
+}
+
+func (n *node) update(id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.updates[id]
+}
+
+// start is a start of the kubelet.
+func (n *node) start() *manager {
+	n.t.Helper()
+	m, err := n.tryStart()
+	require.NoError(n.t, err)
+	return m
+}
+
+func (n *node) tryStart() (*manager, error) {
+	logger, ctx := ktesting.NewTestContext(n.t)
+	ctx, cancel := context.WithCancel(ctx)
+	n.t.Cleanup(cancel)
+	reservation := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(n.reserved.Size()), resource.DecimalSI)}
+	m, err := NewManager(logger, string(PolicyStatic), n.options, time.Hour, machine(), n.reserved, reservation, n.dir, n.affinity)
+	if err != nil {
+		return nil, err
+	}
+	return m.(*manager), m.Start(ctx, n.active, ready(true), n, n, containermap.NewContainerMap())
+}
+
+func (n *node) add(pod *v1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = append(n.pods, pod)
+}
+
+// admit is what the topology manager does in the scope of the pod, or of the
+// container.
+func (n *node) admit(m *manager, pod *v1.Pod, whole bool) error {
+	logger, ctx := ktesting.NewTestContext(n.t)
+	uid := string(pod.UID)
+	m.BeginAdmission(logger, uid)
+	err := allocate(ctx, m, pod, whole)
+	if err == nil {
+		err = m.CommitAdmission(logger, uid)
+	}
+	if err != nil {
+		require.NoError(n.t, m.RollbackAdmission(logger, uid))
+	}
+	return err
+}
+
+func allocate(ctx context.Context, m *manager, pod *v1.Pod, whole bool) error {
+	if whole {
+		return m.AllocatePod(klog.FromContext(ctx), pod, lifecycle.AddOperation)
+	}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if err := m.Allocate(ctx, pod, &list[i], lifecycle.AddOperation); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (n *node) file() string {
+	data, err := os.ReadFile(filepath.Join(n.dir, stateFileName))
+	require.NoError(n.t, err)
+	return string(data)
+}
+
+func resources(cpu, memory string) v1.ResourceRequirements {
+	list := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+	return v1.ResourceRequirements{Requests: list, Limits: list}
+}
+
+func container(name, cpu string) v1.Container {
+	c := v1.Container{Name: name}
+	if cpu != "" {
+		c.Resources = resources(cpu, "1Gi")
+	}
+	return c
+}
+
+// pod has the given containers; a budget of "" is none.
+func pod(uid, budget string, containers ...v1.Container) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, Namespace: "test", UID: types.UID(uid)}}
+	p.Spec.Containers = containers
+	if budget != "" {
+		r := resources(budget, "16Gi")
+		p.Spec.Resources = &r
+	}
+	return p
+}
+
+func database(uid string) *v1.Pod {
+	p := pod(uid, "6", container("database", "4"))
+	always := v1.ContainerRestartPolicyAlways
+	for _, name := range []string{"metrics-exporter", "backup-agent"} {
+		c := container(name, "")
+		c.RestartPolicy = &always
+		p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+	}
+	return p
+}
+
+func gates(t *testing.T, on bool) {
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		features.PodLevelResourceManagers: on,
+	})
+}
+
+func TestRestartMovesNothing(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	n.affinity.nodes = []int{1}
+	m := n.start()
+	db := database("db")
+	n.add(db)
+	require.NoError(t, n.admit(m, db, true))
+	require.Equal(t, "4-6,12-14", m.GetPodCPUs("db").String())
+	require.Equal(t, "4-5,12-13", m.GetCPUAffinity("db", "database").String())
+	require.Equal(t, "6,14", m.GetCPUAffinity("db", "backup-agent").String())
+	require.Equal(t, "0-3,7-11,15", m.GetCPUAffinity("other", "c").String())
+	require.EqualValues(t, "container", m.GetResourceIsolationLevel(db, &db.Spec.Containers[0]))
+	require.EqualValues(t, "pod", m.GetResourceIsolationLevel(db, &db.Spec.InitContainers[0]))
+
+	file := n.file()
+	n.affinity.nodes = []int{0}
+	for range 2 {
+		m = n.start()
+		logger, _ := ktesting.NewTestContext(t)
+		hints := m.GetPodTopologyHints(logger, db, lifecycle.AddOperation)["cpu"]
+		require.Len(t, hints, 1)
+		require.True(t, hints[0].Preferred)
+		require.Equal(t, []int{1}, hints[0].NUMANodeAffinity.GetBits())
+		require.NoError(t, n.admit(m, db, true))
+		require.Equal(t, file, n.file())
+	}
+}
+
+func TestGateOffAndOnOverALivePod(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	db := database("db")
+	n.add(db)
+	require.NoError(t, n.admit(n.start(), db, true))
+	file := n.file()
+
+	gates(t, false)
+	m := n.start()
+	require.NoError(t, n.admit(m, db, false))
+	require.Equal(t, file, n.file())
+	require.EqualValues(t, "pod", m.GetResourceIsolationLevel(db, &db.Spec.InitContainers[0]))
+	other := database("other")
+	n.add(other)
+	require.NoError(t, n.admit(m, other, false))
+	require.EqualValues(t, "host", m.GetResourceIsolationLevel(other, &other.Spec.Containers[0]))
+
+	gates(t, true)
+	m = n.start()
+	require.NoError(t, n.admit(m, db, true))
+	require.Equal(t, file, n.file())
+}
+
+func TestRefusalGivesEverythingBack(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	m := n.start()
+	before := n.file()
+	two := pod("two", "", container("a", "6"), container("b", "12"))
+	n.add(two)
+	err := n.admit(m, two, false)
+	require.ErrorContains(t, err, "not enough cpus available to satisfy request: requested=12, available=8")
+	require.ErrorContains(t, err, `container "b"`)
+	require.Equal(t, before, n.file())
+	require.Equal(t, "0-15", m.GetCPUAffinity("", "").String())
+
+	// Committed, and refused by a later provider.
+	logger, ctx := ktesting.NewTestContext(t)
+	one := pod("one", "", container("a", "6"))
+	n.add(one)
+	m.BeginAdmission(logger, "one")
+	require.NoError(t, allocate(ctx, m, one, false))
+	require.Empty(t, m.GetExclusiveCPUs("one", "a").String(), "staged is not published")
+	require.NoError(t, m.CommitAdmission(logger, "one"))
+	require.NotEmpty(t, m.GetExclusiveCPUs("one", "a").String())
+	require.NoError(t, m.RollbackAdmission(logger, "one"))
+	require.Equal(t, before, n.file())
+}
+
+func TestRefusalsHaveTheirReasons(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	n.options = map[string]string{FullPCPUsOnlyOption: "true"}
+	m := n.start()
+	type typed interface{ Type() string }
+
+	err := n.admit(m, pod("empty", "4", container("a", "2"), container("b", "2"), container("c", "")), true)
+	require.Equal(t, "EmptyPodSharedPoolError", err.(typed).Type())
+	require.ErrorContains(t, err, "leaving no cpus for shared containers")
+
+	err = n.admit(m, pod("odd", "4", container("a", "1"), container("b", "")), true)
+	require.Equal(t, ErrorSMTAlignment, err.(typed).Type())
+	require.ErrorContains(t, err, `SMT Alignment Error: requested 1 cpus not multiple cpus per core = 2 (container "a")`)
+
+	err = n.admit(m, pod("odd", "", container("a", "3")), false)
+	require.Equal(t, ErrorSMTAlignment, err.(typed).Type())
+
+	err = n.admit(m, pod("huge", "", container("a", "1Ei")), false)
+	require.ErrorContains(t, err, `container "a": cpu request 1Ei`)
+}
+
+func TestFullDiskRefusesAndTakesNothing(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	m := n.start()
+	require.NoError(t, os.RemoveAll(n.dir))
+	p := pod("p", "", container("a", "2"))
+	n.add(p)
+	require.ErrorContains(t, n.admit(m, p, false), "cannot replace state file")
+	require.Empty(t, m.GetExclusiveCPUs("p", "a").String())
+
+	_, ctx := ktesting.NewTestContext(t)
+	require.ErrorContains(t, allocate(ctx, m, p, false), "cannot replace state file", "without a transaction")
+	require.Empty(t, m.GetExclusiveCPUs("p", "a").String())
+
+	require.NoError(t, os.Mkdir(n.dir, 0o755))
+	require.NoError(t, n.admit(m, p, false))
+	require.Equal(t, 2, m.GetExclusiveCPUs("p", "a").Size())
+}
+
+func TestPodsThatAreGoneGiveBackInOneWrite(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	m := n.start()
+	for _, uid := range []string{"a", "b"} {
+		p := database(uid)
+		n.add(p)
+		require.NoError(t, n.admit(m, p, true))
+	}
+	n.mu.Lock()
+	n.pods = nil
+	n.mu.Unlock()
+	m.reconcile(context.Background())
+	require.Empty(t, m.State().GetCPUAssignments())
+	require.Empty(t, m.State().GetPodCPUAssignments())
+	require.Equal(t, "0-15", m.State().GetDefaultCPUSet().String())
+}
+
+func TestAPodInAdmissionIsNotStale(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	m := n.start()
+	logger, ctx := ktesting.NewTestContext(t)
+	p := pod("p", "", container("a", "2"), container("b", "2"))
+	m.BeginAdmission(logger, "p")
+	require.NoError(t, m.Allocate(ctx, p, &p.Spec.Containers[0], lifecycle.AddOperation))
+	m.reconcile(ctx)
+	require.NoError(t, m.Allocate(ctx, p, &p.Spec.Containers[1], lifecycle.AddOperation))
+	require.NoError(t, m.CommitAdmission(logger, "p"))
+	require.Equal(t, 2, m.GetExclusiveCPUs("p", "a").Size())
+	require.True(t, m.GetExclusiveCPUs("p", "a").Intersection(m.GetExclusiveCPUs("p", "b")).IsEmpty())
+}
+
+func TestReconcileMovesTheSharedPool(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	m := n.start()
+	shared := pod("shared", "", container("s", ""))
+	n.add(shared)
+	db := database("db")
+	n.add(db)
+	n.failing = true
+	require.NoError(t, n.admit(m, db, true))
+	m.reconcile(context.Background())
+	require.Empty(t, n.update("shared-s"))
+	n.mu.Lock()
+	n.failing = false
+	n.mu.Unlock()
+	m.reconcile(context.Background())
+	require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s"), "a failed update is tried again")
+	require.Equal(t, m.GetCPUAffinity("db", "backup-agent").String(), n.update("db-backup-agent"))
+
+	// The loop is woken by an allocation; the period of this test is an hour.
+	more := pod("more", "", container("m", "2"))
+	n.add(more)
+	require.NoError(t, n.admit(m, more, false))
+	require.Eventually(t, func() bool {
+		return n.update("shared-s") == m.GetCPUAffinity("shared", "s").String()
+	}, time.Minute, time.Millisecond)
+}
+
+func TestMachineChangesOverAnIdleAndABusyNode(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	m := n.start()
+	p := pod("p", "", container("a", "2"))
+	n.add(p)
+	require.NoError(t, n.admit(m, p, false))
+	require.Equal(t, "1,9", m.GetExclusiveCPUs("p", "a").String())
+
+	// Its CPUs become reserved: it keeps them, and nobody gets them after it.
+	n.reserved = cpuset.New(0, 1, 8, 9)
+	m = n.start()
+	require.NoError(t, n.admit(m, p, false))
+	require.Equal(t, "1,9", m.GetExclusiveCPUs("p", "a").String())
+	n.options = map[string]string{StrictCPUReservationOption: "true"}
+	m = n.start()
+	require.Equal(t, "2-7,10-15", m.GetCPUAffinity("", "").String())
+
+	// A record of CPUs that the machine has no more is dropped.
+	require.NoError(t, m.store.Replace(m.contentOf(m.committed.With("gone", m.committed.Record("p").Without("a")))))
+	content := *m.store.Content()
+	content.Assignments = content.Assignments.Clone()
+	content.Assignments["gone"] = map[string]cpuset.CPUSet{"x": cpuset.New(40)}
+	require.NoError(t, m.store.Replace(&content))
+	m = n.start()
+	require.Empty(t, m.GetExclusiveCPUs("gone", "x").String())
+	require.Equal(t, "1,9", m.GetExclusiveCPUs("p", "a").String())
+}
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		options map[string]string
+		gate    featuregate.Feature
+		err     string
+	}{
+		{options: map[string]string{FullPCPUsOnlyOption: "true", StrictCPUReservationOption: "true"}},
+		{options: map[string]string{FullPCPUsOnlyOption: "yes"}, err: `bad value for option "full-pcpus-only"`},
+		{options: map[string]string{"fast": "true"}, err: `unknown CPU Manager Policy option: "fast"`},
+		{options: map[string]string{PreferAlignByUnCoreCacheOption: "true"}, err: `option "prefer-align-cpus-by-uncorecache" is not supported yet`},
+		{options: map[string]string{PreferAlignByUnCoreCacheOption: "false"}},
+		{options: map[string]string{DistributeCPUsAcrossNUMAOption: "true"}, err: `option "distribute-cpus-across-numa" is not supported yet`},
+		{options: map[string]string{AlignBySocketOption: "true"}, err: `CPU Manager Policy Alpha-level Options not enabled, but option "align-by-socket" provided`},
+		{options: map[string]string{AlignBySocketOption: "true"}, gate: features.CPUManagerPolicyAlphaOptions, err: `option "align-by-socket" is not supported yet`},
+	} {
+		t.Run(fmt.Sprint(c.options, c.gate), func(t *testing.T) {
+			if c.gate != "" {
+				featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, c.gate, true)
+			}
+			n := newNode(t)
+			n.options = c.options
+			_, err := n.tryStart()
+			if c.err == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.err)
+			}
+		})
+	}
+}
+
+func TestConfigurationErrors(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
+	one := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+	for _, c := range []struct {
+		policy      string
+		info        *cadvisorapi.MachineInfo
+		reserved    cpuset.CPUSet
+		reservation v1.ResourceList
+		period      time.Duration
+		err         string
+	}{
+		{policy: "static", info: machine(), reservation: v1.ResourceList{}, err: "unable to determine reserved CPU resources"},
+		{policy: "static", info: machine(), reservation: v1.ResourceList{v1.ResourceCPU: resource.MustParse("0")}, err: "to be greater than zero"},
+		{policy: "static", info: machine(), reservation: one, reserved: cpuset.New(1, 2), err: "(size of 1-2 did not equal 1)"},
+		{policy: "static", info: machine(), reservation: one, reserved: cpuset.New(99), err: `reserved CPUs "99" are not among the machine's online CPUs "0-15"`},
+		{policy: "static", info: machine(), reservation: one, period: -time.Second, err: "cpuManagerReconcilePeriod"},
+		{policy: "static", info: &cadvisorapi.MachineInfo{}, reservation: one, err: "could not detect number of cpus"},
+		{policy: "greedy", info: machine(), reservation: one, err: `unknown policy: "greedy"`},
+	} {
+		if c.period == 0 {
+			c.period = time.Second
+		}
+		_, err := NewManager(logger, c.policy, nil, c.period, c.info, c.reserved, c.reservation, t.TempDir(), fixedAffinity{})
+		require.ErrorContains(t, err, c.err)
+	}
+	_, err := NewManager(logger, "none", map[string]string{FullPCPUsOnlyOption: "true"}, time.Second, machine(), cpuset.New(), one, t.TempDir(), fixedAffinity{})
+	require.ErrorContains(t, err, "None policy: received unsupported options")
+}
+
+func TestNonePolicyGivesNothing(t *testing.T) {
+	gates(t, true)
+	logger, ctx := ktesting.NewTestContext(t)
+	n := newNode(t)
+	m, err := NewManager(logger, "none", nil, time.Second, machine(), cpuset.New(), nil, n.dir, fixedAffinity{})
+	require.NoError(t, err)
+	require.NoError(t, m.Start(ctx, n.active, ready(true), n, n, nil))
+	p := database("p")
+	require.Nil(t, m.GetPodTopologyHints(logger, p, lifecycle.AddOperation))
+	require.NoError(t, m.AllocatePod(logger, p, lifecycle.AddOperation))
+	require.NoError(t, m.Allocate(ctx, p, &p.Spec.Containers[0], lifecycle.AddOperation))
+	require.Empty(t, m.GetCPUAffinity("p", "database").String())
+	require.Empty(t, m.GetAllocatableCPUs().String())
+	require.Equal(t, "0-15", m.GetAllCPUs().String())
+	require.EqualValues(t, "host", m.GetResourceIsolationLevel(p, &p.Spec.Containers[0]))
+}

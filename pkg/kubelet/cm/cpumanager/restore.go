@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpumanager
+
+import (
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/state"
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+)
+
+// restore reads the state file. The assignments in it are the truth and the
+// shared pool follows from them and the machine of today, so that CPUs that
+// were added or taken into the reservation since need no care.
+func (m *manager) restore(logger klog.Logger) error {
+	store, err := state.Open(logger, m.stateDir, stateFileName, string(m.policy))
+	if err != nil {
+		return err
+	}
+	restored := store.Content()
+	if m.node == nil {
+		restored = &state.Content{}
+	}
+	records := map[string]cpuplan.Record{}
+	for uid, containers := range restored.Assignments {
+		r := cpuplan.Record{Containers: make(map[string]cpuplan.Set, len(containers))}
+		for name, cpus := range containers {
+			r.Containers[name] = toPlan(cpus)
+		}
+		records[uid] = r
+	}
+	for uid, entry := range restored.Pods {
+		r := records[uid]
+		r.Pod = toPlan(entry.CPUSet)
+		records[uid] = r
+	}
+	if m.node != nil {
+		m.dropOffline(logger, restored, records)
+	}
+	m.committed = cpuplan.NewState(records)
+	content := m.contentOf(m.committed)
+	if err := store.Replace(content); err != nil {
+		// What the file lacks is only what follows from the rest of it. The
+		// next allocation has to write it all the same, and fails if it cannot.
+		logger.Error(err, "Could not bring the CPU manager's state file up to date")
+		store.Publish(content)
+	}
+	m.store = store
+	m.setGauges()
+	return nil
+}
+
+// dropOffline forgets pods that hold CPUs which the machine does not have any
+// more. Nothing can be started on these; the pod is allocated anew when it is
+// admitted again.
+func (m *manager) dropOffline(logger klog.Logger, restored *state.Content, records map[string]cpuplan.Record) {
+	online := m.node.Topology().All()
+	for uid := range records {
+		held := restored.Pods[uid].CPUSet
+		for _, cpus := range restored.Assignments[uid] {
+			held = held.Union(cpus)
+		}
+		if missing := held.Difference(fromPlan(online)); !missing.IsEmpty() {
+			logger.Error(nil, "Dropping the CPUs of a pod: the machine has some of them no more",
+				"podUID", uid, "cpus", held.String(), "missing", missing.String(), "online", online.String())
+			delete(records, uid)
+		}
+	}
+}
+
+// content is what is published, or an empty content before Start.
+func (m *manager) content() *state.Content {
+	if m.store == nil {
+		return &state.Content{}
+	}
+	return m.store.Content()
+}
+
+// contentOf is the state as it is written and published.
+func (m *manager) contentOf(s cpuplan.State) *state.Content {
+	content := &state.Content{
+		Assignments:  state.ContainerCPUAssignments{},
+		Pods:         state.PodCPUAssignments{},
+		HasBaselines: utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingExclusiveCPUs),
+	}
+	if m.node != nil {
+		content.Default = fromPlan(m.node.Shared(s))
+	}
+	for _, uid := range s.PodUIDs() {
+		r := s.Record(uid)
+		if !r.Pod.IsEmpty() {
+			content.Pods[uid] = state.PodEntry{CPUSet: fromPlan(r.Pod)}
+		}
+		if len(r.Containers) > 0 {
+			content.Assignments[uid] = make(map[string]cpuset.CPUSet, len(r.Containers))
+			for name, cpus := range r.Containers {
+				content.Assignments[uid][name] = fromPlan(cpus)
+			}
+		}
+	}
+	return content
+}
+
+// commit makes the state durable, publishes it, and then goes by it. On an
+// error nothing has changed.
+func (m *manager) commit(next cpuplan.State) error {
+	if next.Equals(m.committed) {
+		return nil
+	}
+	if err := m.store.Replace(m.contentOf(next)); err != nil {
+		return err
+	}
+	m.committed = next
+	m.setGauges()
+	// Containers in the shared pool are to leave CPUs that are exclusive now.
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
