@@ -27,7 +27,8 @@ type Node struct {
 
 // NewNode returns a node whose reserved CPUs are the given ones or, when that
 // set is empty, as many as count says, chosen as Take does. It fails when the
-// set does not have that many CPUs or has CPUs that the machine does not.
+// set does not have that many CPUs or has CPUs that the machine does not, and
+// when a strict reservation would leave no shared pool.
 func NewNode(t *Topology, reserved Set, count int, options Options) (*Node, error) {
 	if reserved.IsEmpty() {
 		// Choosing too few is reported below, with both numbers.
@@ -38,6 +39,9 @@ func NewNode(t *Topology, reserved Set, count int, options Options) (*Node, erro
 	}
 	if reserved.Size() != count {
 		return nil, fmt.Errorf("[cpumanager] unable to reserve the required amount of CPUs (size of %s did not equal %d)", reserved, count)
+	}
+	if options.StrictCPUReservation && reserved.Equals(t.All()) {
+		return nil, fmt.Errorf("[cpumanager] strict-cpu-reservation leaves no CPU for pods: all of %q are reserved", t.All())
 	}
 	return &Node{topology: t, reserved: reserved, options: options}, nil
 }
