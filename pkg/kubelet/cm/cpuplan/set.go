@@ -128,6 +128,14 @@ func (s Set) All() iter.Seq[int] {
 	}
 }
 
+// first is the lowest ID, or -1 of an empty set.
+func (s Set) first() int {
+	for id := range s.All() {
+		return id
+	}
+	return -1
+}
+
 // List returns the CPU IDs in ascending order; it is never nil.
 func (s Set) List() []int {
 	ids := make([]int, 0, s.Size())

@@ -39,8 +39,8 @@ func (t *Topology) Take(from Set, n int) (Set, error) {
 	}
 	p := picker{t: t, free: from, need: max(n, 0)}
 	first, second := t.outerLevels()
-	p.takeUnits(first, nil)
-	p.takeUnits(second, nil)
+	p.takeUnits(p.inOrder(first), nil)
+	p.takeUnits(p.inOrder(second, first), nil)
 	p.takeCores()
 	p.takeSingles()
 	return p.taken, nil
@@ -56,8 +56,8 @@ func (t *Topology) TakeWholeCores(from Set, n int) (Set, error) {
 		return Set{}, &NotEnoughError{Requested: n, Offered: whole}
 	}
 	first, second := t.outerLevels()
-	p.takeUnits(first, p.addsUp)
-	p.takeUnits(second, p.addsUp)
+	p.takeUnits(p.inOrder(first), p.addsUp)
+	p.takeUnits(p.inOrder(second, first), p.addsUp)
 	p.takeExactCores()
 	return p.taken, nil
 }
@@ -83,11 +83,11 @@ func (p *picker) take(cpus Set) {
 	p.need -= cpus.Size()
 }
 
-// takeUnits takes units of a level that are wholly free and not larger than
+// takeUnits takes those of the units that are wholly free and not larger than
 // what is needed. With feasible, a unit is left when what remains after it
 // could not be completed.
-func (p *picker) takeUnits(l *level, feasible func(Set, int) bool) {
-	for _, u := range p.byFree(l) {
+func (p *picker) takeUnits(units []unit, feasible func(Set, int) bool) {
+	for _, u := range units {
 		size := u.cpus.Size()
 		if size > p.need || !u.cpus.IsSubsetOf(p.free) {
 			continue
@@ -166,35 +166,32 @@ func (p *picker) byFree(l *level) []unit {
 	return units
 }
 
-// coresInOrder returns the cores that have free CPUs. Those in the outer unit
-// with the fewest free CPUs come first, within it those in the inner unit with
-// the fewest, then the core with the fewest.
+// coresInOrder returns the cores that have free CPUs.
 func (p *picker) coresInOrder() []unit {
 	outer, inner := p.t.outerLevels()
-	outerRank, innerRank := p.rank(outer), p.rank(inner)
-	cores := p.byFree(&p.t.cores)
-	key := func(core unit) (int, int) {
-		for cpu := range core.cpus.All() {
-			return outerRank[outer.of[cpu]], innerRank[inner.of[cpu]]
-		}
-		return 0, 0
+	return p.inOrder(&p.t.cores, outer, inner)
+}
+
+// inOrder returns the units of a level that have free CPUs. Those in the unit
+// of the first level around them with the fewest free CPUs come first, within
+// it those in the unit of the next level around with the fewest, and last it
+// counts how many are free in the units themselves.
+func (p *picker) inOrder(l *level, around ...*level) []unit {
+	units := p.byFree(l)
+	for _, outer := range slices.Backward(around) {
+		rank := p.rank(outer)
+		slices.SortStableFunc(units, func(a, b unit) int {
+			return cmp.Compare(rank[outer.of[a.cpus.first()]], rank[outer.of[b.cpus.first()]])
+		})
 	}
-	slices.SortStableFunc(cores, func(a, b unit) int {
-		aOuter, aInner := key(a)
-		bOuter, bInner := key(b)
-		return cmp.Or(cmp.Compare(aOuter, bOuter), cmp.Compare(aInner, bInner))
-	})
-	return cores
+	return units
 }
 
 // rank gives each unit of a level its place in the order of byFree.
 func (p *picker) rank(l *level) []int {
 	ranks := make([]int, len(l.units))
 	for place, u := range p.byFree(l) {
-		for cpu := range u.cpus.All() {
-			ranks[l.of[cpu]] = place
-			break
-		}
+		ranks[l.of[u.cpus.first()]] = place
 	}
 	return ranks
 }
