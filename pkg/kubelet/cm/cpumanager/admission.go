@@ -29,6 +29,9 @@ type admission struct {
 	open bool
 	// before is what the pod held when it began, staged what it is to hold.
 	before, staged cpuplan.Record
+	// gone are the pods that were found to be stale meanwhile. They are taken
+	// out in the same write.
+	gone []string
 	// count is run when the transaction is committed.
 	count []func()
 }
@@ -56,7 +59,7 @@ func (m *manager) CommitAdmission(logger klog.Logger, podUID string) error {
 	for _, count := range m.admission.count {
 		count()
 	}
-	m.admission.open, m.admission.count = false, nil
+	m.admission.open, m.admission.gone, m.admission.count = false, nil, nil
 	return nil
 }
 
@@ -79,6 +82,27 @@ func (m *manager) RollbackAdmission(logger klog.Logger, podUID string) error {
 // AllocatesPods implements topologymanager.PodAllocator.
 func (m *manager) AllocatesPods() bool { return true }
 
+// HoldsPod implements topologymanager.AllocationHolder.
+func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
+	if m.node == nil {
+		return false, false
+	}
+	plan, err := readPod(pod)
+	if err != nil {
+		return true, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.node.HasRecord(m.committed, plan) {
+		return true, true
+	}
+	needs = plan.BudgetCPUs() > 0
+	for _, c := range plan.Containers {
+		needs = needs || plan.ExclusiveCPUs(c) > 0
+	}
+	return needs, false
+}
+
 func (m *manager) isOpen(podUID string) bool {
 	return m.admission.open && m.admission.podUID == podUID
 }
@@ -88,7 +112,11 @@ func (m *manager) view() cpuplan.State {
 	if !m.admission.open {
 		return m.committed
 	}
-	return m.committed.With(m.admission.podUID, m.admission.staged)
+	view := m.committed
+	for _, uid := range m.admission.gone {
+		view = view.Without(uid)
+	}
+	return view.With(m.admission.podUID, m.admission.staged)
 }
 
 // change stages the pod's record in the open transaction or, without one,

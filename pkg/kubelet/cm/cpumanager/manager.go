@@ -116,6 +116,7 @@ var (
 	_ Manager                              = (*manager)(nil)
 	_ topologymanager.HintProvider         = (*manager)(nil)
 	_ topologymanager.AdmissionParticipant = (*manager)(nil)
+	_ topologymanager.AllocationHolder     = (*manager)(nil)
 	_ topologymanager.PodAllocator         = (*manager)(nil)
 	_ topologymanager.Explainer            = (*manager)(nil)
 )

@@ -372,6 +372,30 @@ func TestPodsThatAreGoneGiveBackInOneWrite(t *testing.T) {
 	require.Equal(t, "0-15", m.State().GetDefaultCPUSet().String())
 }
 
+func TestAdmissionIsOneWrite(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	m := n.start()
+	old := pod("old", "", container("a", "10"))
+	n.add(old)
+	require.NoError(t, n.admit(m, old, false))
+	n.mu.Lock()
+	n.pods = nil
+	n.mu.Unlock()
+	before := n.file()
+
+	// The CPUs of the pod that is gone are needed for the new one.
+	logger, ctx := ktesting.NewTestContext(t)
+	p := pod("new", "", container("a", "6"), container("b", "6"))
+	n.add(p)
+	m.BeginAdmission(logger, "new")
+	require.NoError(t, allocate(ctx, m, p, false))
+	require.Equal(t, before, n.file())
+	require.NoError(t, m.CommitAdmission(logger, "new"))
+	require.Equal(t, 6, m.GetExclusiveCPUs("new", "b").Size())
+	require.Empty(t, m.GetExclusiveCPUs("old", "a").String())
+}
+
 func TestAPodInAdmissionIsNotStale(t *testing.T) {
 	gates(t, true)
 	n := newNode(t)

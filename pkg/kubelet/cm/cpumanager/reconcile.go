@@ -87,8 +87,9 @@ func (m *manager) reconcileContainer(ctx context.Context, pod *v1.Pod, status *v
 }
 
 // removeStale takes back what pods hold that are not active any more, in one
-// write. The caller holds the lock: a pod that is admitted while the list of
-// active pods is being read would otherwise look stale.
+// write, which is that of the open admission if there is one. The caller holds
+// the lock: a pod that is admitted while the list of active pods is being read
+// would otherwise look stale.
 func (m *manager) removeStale(logger klog.Logger) {
 	// Before all sources have reported, a pod that is missing may still come.
 	if m.store == nil || !m.sourcesReady.AllReady() {
@@ -101,17 +102,27 @@ func (m *manager) removeStale(logger klog.Logger) {
 	for _, pod := range m.activePods() {
 		active[string(pod.UID)] = true
 	}
+	m.forgetContainers(active)
 	next := m.committed
+	var gone []string
 	for _, uid := range m.committed.PodUIDs() {
 		if !active[uid] {
 			logger.V(2).Info("Releasing the CPUs of a pod that is gone", "podUID", uid, "cpus", m.committed.Record(uid).CPUs())
+			gone = append(gone, uid)
 			next = next.Without(uid)
 		}
 	}
-	if err := m.commit(next); err != nil {
-		logger.Error(err, "Could not release the CPUs of pods that are gone; they stay taken until it succeeds")
+	if m.admission.open {
+		m.admission.gone = gone
 		return
 	}
+	if err := m.commit(next); err != nil {
+		logger.Error(err, "Could not release the CPUs of pods that are gone; they stay taken until it succeeds")
+	}
+}
+
+// forgetContainers drops what is kept of the containers of other pods.
+func (m *manager) forgetContainers(active map[string]bool) {
 	var gone []string
 	m.containerMap.Visit(func(podUID, _, containerID string) {
 		if !active[podUID] {
