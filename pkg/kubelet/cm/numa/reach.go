@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package numa
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// The masks that can be reached by intersecting one mask of each list are found
+// list after list: from the masks reached so far and the masks of the next list
+// to their pairwise intersections. Before that every mask is cut down to the
+// core, the nodes that occur in all lists: no other node can be in a result.
+//
+//   - Few pairs are intersected one by one.
+//   - For a core of up to 16 nodes, pairs are never formed: with c(S) the number
+//     of masks that contain S, c of the intersections is the product of both
+//     sides' c, and the masks themselves come back by inclusion and exclusion.
+//     That takes n*2^n additions, 1,024 for 8 nodes.
+//   - For a larger core, at most 2^18 pairs are intersected per list. Where
+//     there were more, both sides are cut to 512 masks: the 256 that would make
+//     the best result, and the 256 widest, which leave the other side's masks
+//     most intact. The result is then one that can be reached, near to the
+//     best, and maybe not the best.
+const (
+	maxDenseNodes = 16
+	fewPairs      = 1 << 12
+	maxPairs      = 1 << 18
+	keptMasks     = 1 << 9
+)
+
+// eachReachable offers pick every non-empty mask that some choice of hints
+// leads to.
+func eachReachable(lists [][]Hint, all Set, pick *picker) {
+	core := all
+	pairs := 1
+	for _, list := range lists {
+		core = core.Intersection(unionOf(list, all))
+		if pairs <= fewPairs {
+			pairs *= len(list)
+		}
+	}
+	if core.IsEmpty() || pairs == 0 {
+		return
+	}
+	if n := core.Size(); n <= maxDenseNodes && pairs > fewPairs {
+		reachDense(lists, newFrame(core), pick)
+		return
+	}
+	// Short lists first: they keep what is reached small.
+	lists = slices.Clone(lists)
+	slices.SortStableFunc(lists, func(a, b []Hint) int { return cmp.Compare(len(a), len(b)) })
+	reached := []uint64{core.word}
+	for _, list := range lists {
+		reached = intersections(reached, distinct(list, core), pick.rank)
+	}
+	for _, word := range reached {
+		pick.offer(Set{word})
+	}
+}
+
+func unionOf(list []Hint, all Set) Set {
+	var union Set
+	for _, h := range list {
+		if h.Any {
+			return all
+		}
+		union = union.Union(h.Nodes)
+	}
+	return union
+}
+
+// within returns the part of a hint that lies in core.
+func (h Hint) within(core Set) Set {
+	if h.Any {
+		return core
+	}
+	return h.Nodes.Intersection(core)
+}
+
+// distinct returns the different masks of list within core, ascending. The
+// empty mask is kept out: nothing comes of it.
+func distinct(list []Hint, core Set) []uint64 {
+	words := make([]uint64, 0, len(list))
+	for _, h := range list {
+		if s := h.within(core); !s.IsEmpty() {
+			words = append(words, s.word)
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+func intersections(a, b []uint64, rank func(int) int) []uint64 {
+	if len(a)*len(b) > maxPairs {
+		a, b = trim(a, rank), trim(b, rank)
+	}
+	seen := make(map[uint64]struct{}, max(len(a), len(b)))
+	for _, x := range a {
+		for _, y := range b {
+			if x&y != 0 {
+				seen[x&y] = struct{}{}
+			}
+		}
+	}
+	words := make([]uint64, 0, len(seen))
+	for word := range seen {
+		words = append(words, word)
+	}
+	slices.Sort(words) // what trim keeps must not depend on the map
+	return words
+}
+
+// trim keeps the best and the widest of words, keptMasks in all.
+func trim(words []uint64, rank func(int) int) []uint64 {
+	if len(words) <= keptMasks {
+		return words
+	}
+	by := func(key func(uint64) int) []uint64 {
+		sorted := slices.Clone(words)
+		slices.SortFunc(sorted, func(a, b uint64) int {
+			return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a, b))
+		})
+		return sorted[:keptMasks/2]
+	}
+	best := by(func(w uint64) int { return rank(bits.OnesCount64(w)) })
+	widest := by(func(w uint64) int { return -bits.OnesCount64(w) })
+	kept := append(best, widest...)
+	slices.Sort(kept)
+	return slices.Compact(kept)
+}
+
+// frame numbers the nodes of a core from 0 on, so that its subsets are the
+// numbers below 2^n.
+type frame struct {
+	core Set
+	ids  []int
+}
+
+func newFrame(core Set) frame { return frame{core: core, ids: core.List()} }
+
+func (f frame) size() int { return 1 << len(f.ids) }
+
+// index returns the number of a subset of the core.
+func (f frame) index(s Set) int {
+	if last := len(f.ids) - 1; f.ids[last]-f.ids[0] == last {
+		return int(s.word >> f.ids[0]) // no gaps between the IDs
+	}
+	index := 0
+	for i, id := range f.ids {
+		index |= int(s.word>>id&1) << i
+	}
+	return index
+}
+
+// subset is the inverse of index.
+func (f frame) subset(index int) Set {
+	var s Set
+	for i, id := range f.ids {
+		s.word |= uint64(index>>i&1) << id
+	}
+	return s
+}
+
+func reachDense(lists [][]Hint, f frame, pick *picker) {
+	reached := make([]uint32, f.size())
+	next := make([]uint32, f.size())
+	for i, list := range lists {
+		into := next
+		if i == 0 {
+			into = reached
+		}
+		clear(into)
+		for _, h := range list {
+			into[f.index(h.within(f.core))] = 1
+		}
+		if i > 0 {
+			intersectAll(reached, next)
+		}
+	}
+	for index, is := range reached {
+		if is != 0 {
+			pick.offer(f.subset(index))
+		}
+	}
+}
+
+// intersectAll sets a[S] to 1 when S is the intersection of a member of a and a
+// member of b, and to 0 otherwise; both hold 0 or 1 per subset. It leaves b in
+// an unspecified state. No count overflows: at most 3^16 pairs of subsets of 16
+// nodes have the same intersection, and what wraps around on the way wraps back.
+func intersectAll(a, b []uint32) {
+	countSupersets(a)
+	countSupersets(b)
+	for i := range a {
+		a[i] *= b[i]
+	}
+	for bit := 1; bit < len(a); bit <<= 1 {
+		for lo := 0; lo < len(a); lo += 2 * bit {
+			without, with := a[lo:lo+bit], a[lo+bit:lo+2*bit]
+			for i := range without {
+				without[i] -= with[i]
+			}
+		}
+	}
+	for i, count := range a {
+		if count != 0 {
+			a[i] = 1
+		}
+	}
+}
+
+// countSupersets replaces the value of each subset by the sum of the values of
+// the sets that contain it.
+func countSupersets(a []uint32) {
+	for bit := 1; bit < len(a); bit <<= 1 {
+		for lo := 0; lo < len(a); lo += 2 * bit {
+			without, with := a[lo:lo+bit], a[lo+bit:lo+2*bit]
+			for i := range without {
+				without[i] += with[i]
+			}
+		}
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topologymanager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/metrics"
+)
+
+// Manager is what the kubelet uses: an admission handler, told about containers
+// as they come and go, and the Store of its decisions.
+type Manager interface {
+	lifecycle.PodAdmitHandler
+	// AddHintProvider appends a provider; providers are called in this order.
+	AddHintProvider(logger klog.Logger, h HintProvider)
+	// AddContainer tells the ID under which a container is about to run.
+	AddContainer(logger klog.Logger, pod *v1.Pod, container *v1.Container, containerID string)
+	// RemoveContainer tells that the container with this ID has ended. IDs that
+	// are not known are ignored.
+	RemoveContainer(logger klog.Logger, containerID string) error
+	Store
+}
+
+// manager is a Scope, with a clock around it.
+type manager struct {
+	Scope
+}
+
+var _ Manager = manager{}
+
+// NewManager returns the manager for the machine's nodes and the kubelet's
+// configuration. With policy none, scope, options and nodes do not matter and
+// are not looked at.
+func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyName string, topologyScopeName string, topologyPolicyOptions map[string]string) (Manager, error) {
+	if topologyPolicyName == PolicyNone {
+		logger.Info("Creating topology manager", "policy", PolicyNone)
+		return manager{NewNoneScope()}, nil
+	}
+	opts, err := NewPolicyOptions(logger, topologyPolicyOptions)
+	if err != nil {
+		return nil, err
+	}
+	numaInfo, err := NewNUMAInfo(topology, opts)
+	if err != nil {
+		return nil, fmt.Errorf("cannot discover NUMA topology: %w", err)
+	}
+	if nodes := len(numaInfo.Nodes); nodes > opts.MaxAllowableNUMANodes {
+		return nil, fmt.Errorf("unsupported on machines with more than %v NUMA Nodes: this one has %d, see the policy option %q", opts.MaxAllowableNUMANodes, nodes, MaxAllowableNUMANodes)
+	}
+
+	newPolicy, ok := map[string]func(*NUMAInfo, PolicyOptions) Policy{
+		PolicyBestEffort:     NewBestEffortPolicy,
+		PolicyRestricted:     NewRestrictedPolicy,
+		PolicySingleNumaNode: NewSingleNumaNodePolicy,
+	}[topologyPolicyName]
+	if !ok {
+		return nil, fmt.Errorf("unknown policy: %q", topologyPolicyName)
+	}
+	newScope, ok := map[string]func(Policy) Scope{
+		ContainerTopologyScope: NewContainerScope,
+		PodTopologyScope:       NewPodScope,
+	}[topologyScopeName]
+	if !ok {
+		return nil, fmt.Errorf("unknown scope: %q", topologyScopeName)
+	}
+
+	logger.Info("Creating topology manager", "policy", topologyPolicyName, "scope", topologyScopeName,
+		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes, "nodes", numaInfo.Nodes)
+	for _, scope := range []string{metrics.AlignScopeContainer, metrics.AlignScopePod} {
+		// A series that starts at 0 can be told from one that is missing.
+		metrics.ContainerAlignedComputeResources.WithLabelValues(scope, metrics.AlignedNUMANode).Add(0)
+		metrics.ContainerAlignedComputeResourcesFailure.WithLabelValues(scope, metrics.AlignedNUMANode).Add(0)
+	}
+	return manager{newScope(newPolicy(numaInfo, opts))}, nil
+}
+
+func (m manager) AddContainer(_ klog.Logger, pod *v1.Pod, container *v1.Container, containerID string) {
+	m.Scope.AddContainer(pod, container, containerID)
+}
+
+func (m manager) Admit(ctx context.Context, attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitResult {
+	metrics.TopologyManagerAdmissionRequestsTotal.Inc()
+	start := time.Now()
+	result := m.Scope.Admit(ctx, attrs.Pod, attrs.Operation)
+	took := time.Since(start)
+	metrics.TopologyManagerAdmissionDuration.Observe(took.Seconds() * 1000)
+	klog.FromContext(ctx).V(4).Info("Admission done", "pod", klog.KObj(attrs.Pod), "admit", result.Admit, "reason", result.Reason, "took", took)
+	return result
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topologymanager
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager/bitmask"
+)
+
+// NUMADistances holds for each node ID its distances, by position: the i-th
+// number belongs to the i-th lowest ID.
+type NUMADistances map[int][]uint64
+
+// NUMAInfo is what a policy knows of the machine.
+type NUMAInfo struct {
+	// Nodes are the IDs of the online nodes.
+	Nodes []int
+	// NUMADistances have nil rows unless they are needed.
+	NUMADistances NUMADistances
+}
+
+// NewNUMAInfo takes over the nodes that cadvisor found, and their distances if
+// the options need them; then they must be complete. Node IDs must lie within
+// 0-63.
+func NewNUMAInfo(topology []cadvisorapi.Node, opts PolicyOptions) (*NUMAInfo, error) {
+	info := &NUMAInfo{NUMADistances: NUMADistances{}}
+	var rows [][]uint64
+	for _, node := range topology {
+		var row []uint64
+		if opts.PreferClosestNUMA {
+			if row = node.Distances; row == nil {
+				return nil, errNoDistances(node.Id)
+			}
+		}
+		info.Nodes = append(info.Nodes, node.Id)
+		info.NUMADistances[node.Id] = row
+		rows = append(rows, row)
+	}
+	if _, err := numa.NewSet(info.Nodes...); err != nil {
+		return nil, err
+	}
+	if opts.PreferClosestNUMA {
+		if _, err := numa.NewDistances(info.Nodes, rows); err != nil {
+			return nil, err
+		}
+	}
+	return info, nil
+}
+
+func errNoDistances(node int) error {
+	if runtime.GOOS == "windows" {
+		return fmt.Errorf("the %q policy option is not supported on Windows because NUMA node distances are not available", PreferClosestNUMANodes)
+	}
+	return fmt.Errorf("error getting NUMA distances from cadvisor: NUMA node %d has none", node)
+}
+
+// DefaultAffinityMask returns the mask of all nodes.
+func (n NUMAInfo) DefaultAffinityMask() bitmask.BitMask { return bitmask.FromSet(n.set()) }
+
+// Narrowest returns the mask with fewer nodes or, of equally many, the one
+// that is the smaller number.
+func (n *NUMAInfo) Narrowest(m1 bitmask.BitMask, m2 bitmask.BitMask) bitmask.BitMask {
+	return first(m1, m2, bitmask.ToSet(m1).Narrower(bitmask.ToSet(m2)))
+}
+
+// Closest returns the mask with fewer nodes or, of equally many, the one whose
+// nodes have the smaller mean distance; at equal distance, the smaller number.
+func (n *NUMAInfo) Closest(m1 bitmask.BitMask, m2 bitmask.BitMask) bitmask.BitMask {
+	mean1, mean2 := n.NUMADistances.CalculateAverageFor(m1), n.NUMADistances.CalculateAverageFor(m2)
+	if m1.Count() != m2.Count() || mean1 == mean2 {
+		return n.Narrowest(m1, m2)
+	}
+	return first(m1, m2, mean1 < mean2)
+}
+
+func first(m1, m2 bitmask.BitMask, is bool) bitmask.BitMask {
+	if is {
+		return m1
+	}
+	return m2
+}
+
+// CalculateAverageFor returns the mean distance over all ordered pairs of nodes
+// in bm, a node with itself included. It is 0 where distances are missing.
+func (d NUMADistances) CalculateAverageFor(bm bitmask.BitMask) float64 {
+	distances, err := d.core()
+	if err != nil {
+		return 0
+	}
+	return distances.Mean(bitmask.ToSet(bm))
+}
+
+var errIncomplete = errors.New("no distances")
+
+func (d NUMADistances) core() (*numa.Distances, error) {
+	if len(d) == 0 {
+		return nil, errIncomplete
+	}
+	ids := slices.Sorted(maps.Keys(d))
+	rows := make([][]uint64, len(ids))
+	for i, id := range ids {
+		rows[i] = d[id]
+	}
+	return numa.NewDistances(ids, rows)
+}
+
+func (n *NUMAInfo) set() numa.Set {
+	if n == nil {
+		return numa.Set{}
+	}
+	return numa.SetOf(n.Nodes...)
+}
+
+// coreDistances returns what the core may compare distances by, nil when the
+// options do not ask for it. A NUMAInfo that NewNUMAInfo did not check and
+// whose distances are incomplete is compared without them.
+func (n *NUMAInfo) coreDistances(opts PolicyOptions) *numa.Distances {
+	if n == nil || !opts.PreferClosestNUMA {
+		return nil
+	}
+	distances, err := n.NUMADistances.core()
+	if err != nil {
+		return nil
+	}
+	return distances
+}

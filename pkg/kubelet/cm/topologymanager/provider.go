@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topologymanager
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+)
+
+// HintProvider is a manager of resources (devices, CPUs, memory) that takes
+// part in placing pods on NUMA nodes. The interface is fixed by the kubelet;
+// what a provider can do beyond it, it says by implementing
+// AdmissionParticipant, PodAllocator, AllocationHolder or Explainer as well.
+type HintProvider interface {
+	// GetTopologyHints says, per resource, which sets of NUMA nodes could serve
+	// the container. An empty map or a nil list means that the placement does
+	// not matter; a list without entries, that the resource cannot be had.
+	GetTopologyHints(logger klog.Logger, pod *v1.Pod, container *v1.Container, operation lifecycle.Operation) map[string][]TopologyHint
+	// GetPodTopologyHints says the same for the pod as a whole.
+	GetPodTopologyHints(logger klog.Logger, pod *v1.Pod, operation lifecycle.Operation) map[string][]TopologyHint
+	// AllocatePod takes what the pod as a whole needs.
+	AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecycle.Operation) error
+	// Allocate takes what the container needs, at the affinity that the Store
+	// tells for it.
+	Allocate(ctx context.Context, pod *v1.Pod, container *v1.Container, operation lifecycle.Operation) error
+}
+
+// AdmissionParticipant is the transactional side of a HintProvider; it is
+// optional. Allocations between BeginAdmission and CommitAdmission are staged
+// by the provider. CommitAdmission makes them durable in one file replacement
+// and publishes them; an error means that nothing changed. RollbackAdmission
+// gives back everything that this admission took, staged or already
+// committed; what was recorded before the admission stays.
+type AdmissionParticipant interface {
+	BeginAdmission(logger klog.Logger, podUID string)
+	CommitAdmission(logger klog.Logger, podUID string) error
+	RollbackAdmission(logger klog.Logger, podUID string) error
+}
+
+// PodAllocator is implemented by providers whose AllocatePod covers all of the
+// pod's containers. The other ones get Allocate calls per container after
+// their AllocatePod; otherwise a pod with pod-level resources would be
+// admitted without its devices.
+type PodAllocator interface {
+	AllocatesPods() bool
+}
+
+// AllocationHolder is implemented by providers that keep allocations on record.
+// HoldsPod reports whether the pod needs anything of the provider (false for a
+// policy that allocates nothing), and whether all of it is on record from an
+// earlier admission. A pod that has everything on record is not refused for its
+// affinity: the kubelet admits running pods again when it starts.
+type AllocationHolder interface {
+	HoldsPod(logger klog.Logger, pod *v1.Pod) (needs, holds bool)
+}
+
+// Explainer is the telling side of a HintProvider; it is optional.
+// ExplainHints says in a few words what is asked of the provider and what each
+// NUMA node has, for example "cpu: 8 requested, free CPUs: NUMA node 0: 3,
+// NUMA node 1: 5". The container is nil when the whole pod is meant. The empty
+// string means that there is nothing to say.
+type Explainer interface {
+	ExplainHints(logger klog.Logger, pod *v1.Pod, container *v1.Container) string
+}
+
+// Store tells the affinity on which the topology manager decided. A container
+// without a decision has the zero hint.
+type Store interface {
+	GetAffinity(logger klog.Logger, podUID string, containerName string) TopologyHint
+	// GetPolicy returns the policy in force; it may be nil in fakes.
+	GetPolicy() Policy
+	// Name returns the name of the scope in force.
+	Name() string
+}
+
+// AuthoritativeStore is a Store that can say that a container's hint is final:
+// when IsHintAuthoritative is true, the nodes of the hint must be used as they
+// are and never extended. On Windows memory has to follow the CPUs (there is
+// no cpuset.mems), and the kubelet there wraps the Store to say so.
+type AuthoritativeStore interface {
+	Store
+	IsHintAuthoritative(podUID, containerName string) bool
+}
+
+// Policy merges the hints of all providers into one and decides whether it is
+// good enough.
+type Policy interface {
+	Name() string
+	Merge(logger klog.Logger, providersHints []map[string][]TopologyHint) (TopologyHint, bool)
+}
