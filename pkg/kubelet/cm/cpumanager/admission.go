@@ -54,6 +54,11 @@ func (m *manager) CommitAdmission(logger klog.Logger, podUID string) error {
 	if err := m.commit(m.view()); err != nil {
 		countCommitFailure()
 		logger.Error(err, "Could not record the CPUs of a pod", "podUID", podUID)
+		if m.admission.staged.Equals(m.admission.before) || m.runningBefore[podUID] {
+			// The pod loses nothing that it had.
+			m.admission = admission{podUID: podUID, before: m.admission.before}
+			return nil
+		}
 		return err
 	}
 	for _, count := range m.admission.count {
@@ -82,7 +87,8 @@ func (m *manager) RollbackAdmission(logger klog.Logger, podUID string) error {
 // AllocatesPods implements topologymanager.PodAllocator.
 func (m *manager) AllocatesPods() bool { return true }
 
-// HoldsPod implements topologymanager.AllocationHolder.
+// HoldsPod implements topologymanager.AllocationHolder. A pod that ran before
+// the kubelet started has what it has, on record or not.
 func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	if m.node == nil {
 		return false, false
@@ -93,7 +99,7 @@ func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.node.HasRecord(m.committed, plan) {
+	if m.node.HasRecord(m.committed, plan) || m.runningBefore[plan.UID] {
 		return true, true
 	}
 	needs = plan.BudgetCPUs() > 0
@@ -177,8 +183,7 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 	}
 	if err != nil {
 		counts.failed()
-		logger.Error(err, "Could not allocate CPUs to a container")
-		return publicError(err)
+		return m.refuse(logger, plan.UID, err)
 	}
 	logger.V(2).Info("Allocated CPUs to a container", "cpus", record.Containers[container.Name], "affinity", affinity.Nodes)
 	return nil
@@ -213,8 +218,7 @@ func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecyc
 	}
 	if err != nil {
 		counts.failed()
-		logger.Error(err, "Could not allocate CPUs to a pod")
-		return publicError(err)
+		return m.refuse(logger, plan.UID, err)
 	}
 	logger.V(2).Info("Allocated CPUs to a pod", "cpus", record.Pod, "containers", record.Containers, "affinity", affinity.Nodes)
 	return nil
@@ -298,6 +302,17 @@ func (m *manager) ExplainHints(_ klog.Logger, pod *v1.Pod, container *v1.Contain
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.node.Explain(m.view(), plan, wanted)
+}
+
+// refuse is the error of a pod that cannot have what it asks for, or none if the
+// pod ran before the kubelet started: it goes on in the shared pool.
+func (m *manager) refuse(logger klog.Logger, podUID string, err error) error {
+	if m.runningBefore[podUID] {
+		logger.Error(err, "Pod ran before the kubelet started and is admitted without exclusive CPUs")
+		return nil
+	}
+	logger.Error(err, "Could not allocate CPUs")
+	return publicError(err)
 }
 
 // publicError gives a refusal the type by which the kubelet names its reason.

@@ -108,6 +108,9 @@ type manager struct {
 	// admission is the one that is open, or the last one.
 	admission    admission
 	containerMap containermap.ContainerMap
+	// runningBefore are the pods that had containers in the runtime when the
+	// kubelet started, for as long as they are active.
+	runningBefore map[string]bool
 	// applied is the cpuset that the runtime last accepted for a container.
 	applied map[containerKey]appliedCPUs
 }
@@ -139,6 +142,7 @@ func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[s
 		allCPUs:         machine.CPUDetails.CPUs(),
 		wake:            make(chan struct{}, 1),
 		containerMap:    containermap.NewContainerMap(),
+		runningBefore:   map[string]bool{},
 		applied:         map[containerKey]appliedCPUs{},
 	}
 	switch m.policy {
@@ -204,6 +208,7 @@ func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesR
 	if initialContainers != nil {
 		m.containerMap = initialContainers
 	}
+	m.containerMap.Visit(func(podUID, _, _ string) { m.runningBefore[podUID] = true })
 	if err := m.restore(logger); err != nil {
 		logger.Error(err, "Could not restore the CPU manager's state")
 		return err

@@ -4,6 +4,7 @@ package cpumanager
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -132,9 +133,6 @@ func (m *manager) forgetContainers(active map[string]bool) {
 	for _, id := range gone {
 		m.containerMap.RemoveByContainerID(id)
 	}
-	for key := range m.applied {
-		if !active[key.podUID] {
-			delete(m.applied, key)
-		}
-	}
+	maps.DeleteFunc(m.applied, func(key containerKey, _ appliedCPUs) bool { return !active[key.podUID] })
+	maps.DeleteFunc(m.runningBefore, func(uid string, _ bool) bool { return !active[uid] })
 }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memorymanager
+
+import (
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	kubeadmission "k8s.io/kubernetes/pkg/kubelet/cm/admission"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/metrics"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
+)
+
+// AllocatesPods implements topologymanager.PodAllocator.
+func (m *manager) AllocatesPods() bool { return true }
+
+// Allocate implements Manager.
+func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Container, operation lifecycle.Operation) error {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "containerName", container.Name)
+	if !m.allocates(operation) {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.collect(logger, string(pod.UID))
+	asked, err := specOf(pod)
+	if err != nil {
+		return err
+	}
+	c, ok := asked.Container(container.Name)
+	if !ok || len(asked.ExclusiveMemory(c)) == 0 {
+		logger.V(5).Info("The container gets no memory of its own", "managed", asked.Managed, "guaranteed", c.Guaranteed)
+		return nil
+	}
+	metrics.MemoryManagerPinningRequestTotal.Inc()
+	affinity := m.affinityOf(logger, asked, container.Name)
+	record, err := m.host(asked.UID).PlanContainer(asked, container.Name, affinity)
+	return m.settle(logger, asked, record, err, countContainer(asked.ExclusiveMemory(c)))
+}
+
+// AllocatePod implements Manager.
+func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecycle.Operation) error {
+	logger = klog.LoggerWithValues(logger, "pod", klog.KObj(pod))
+	if !m.allocates(operation) {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.collect(logger, string(pod.UID))
+	asked, err := specOf(pod)
+	if err != nil {
+		return err
+	}
+	if len(asked.PodMemory()) == 0 || len(asked.Containers) == 0 {
+		logger.V(5).Info("The pod gets no memory of its own", "managed", asked.Managed)
+		return nil
+	}
+	metrics.MemoryManagerPinningRequestTotal.Inc()
+	affinity := m.affinityOf(logger, asked, asked.Containers[0].Name)
+	record, err := m.host(asked.UID).PlanPod(asked, affinity)
+	return m.settle(logger, asked, record, err, countPod(asked))
+}
+
+// allocates reports whether there is anything to do at all. Resizing gives and
+// takes nothing.
+func (m *manager) allocates(operation lifecycle.Operation) bool {
+	return m.policy.static() && operation == lifecycle.AddOperation
+}
+
+func (m *manager) affinityOf(logger klog.Logger, pod podplan.Pod, container string) numa.Hint {
+	hint := topologymanager.HintToNUMA(m.affinity.GetAffinity(logger, pod.UID, container))
+	logger.V(4).Info("Affinity", "nodes", hint.Nodes.String(), "any", hint.Any, "preferred", hint.Preferred)
+	return hint
+}
+
+// settle takes what was planned, or turns the refusal into the error for the
+// pod's status.
+func (m *manager) settle(logger klog.Logger, pod podplan.Pod, record memplan.PodRecord, err error, counted counts) error {
+	if err == nil {
+		if record.Equal(m.host(pod.UID).Records().Pod(pod.UID)) {
+			logger.V(4).Info("Memory is allocated already", "nodes", record.Nodes().String())
+			return nil
+		}
+		if err = m.take(pod.UID, record, counted); err == nil {
+			logger.V(2).Info("Memory allocated", "nodes", record.Nodes().String(), "pod blocks", len(record.Pod))
+			return nil
+		}
+	}
+	counted.fail()
+	if m.runningBefore[pod.UID] {
+		logger.Error(err, "Pod ran before the kubelet started and is admitted without memory of its own")
+		return nil
+	}
+	logger.Error(err, "Cannot allocate memory")
+	var empty *podplan.EmptyPoolError
+	if errors.As(err, &empty) {
+		return kubeadmission.NewEmptyPodSharedPoolError(err)
+	}
+	return err
+}

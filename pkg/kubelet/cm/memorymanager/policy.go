@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memorymanager
+
+import (
+	"fmt"
+	"runtime"
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	v1 "k8s.io/api/core/v1"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+)
+
+type policyType string
+
+const (
+	// PolicyTypeStatic is the policy that gives Guaranteed pods memory on NUMA
+	// nodes.
+	PolicyTypeStatic policyType = "Static"
+
+	policyTypeNone       policyType = "None"
+	policyTypeBestEffort policyType = "BestEffort"
+)
+
+// policy is which policy is in force, and the machine that it gives from: the
+// zero machine for None, which gives nothing.
+type policy struct {
+	name    policyType
+	machine memplan.Machine
+}
+
+func (p policy) static() bool { return p.name == PolicyTypeStatic }
+
+func newPolicy(name string, machineInfo *cadvisorapi.MachineInfo, nodeAllocatableReservation v1.ResourceList, reservedMemory []kubeletconfig.MemoryReservation) (policy, error) {
+	switch policyType(name) {
+	case policyTypeNone:
+		return policy{name: policyTypeNone}, nil
+	case PolicyTypeStatic:
+		if runtime.GOOS == "windows" {
+			return policy{}, fmt.Errorf("policy %q is not available on Windows", PolicyTypeStatic)
+		}
+		machine, err := machineOf(machineInfo, nodeAllocatableReservation, reservedMemory)
+		if err != nil {
+			return policy{}, err
+		}
+		return policy{name: PolicyTypeStatic, machine: machine}, nil
+	case policyTypeBestEffort:
+		if runtime.GOOS == "windows" {
+			return policy{}, fmt.Errorf("policy %q is not supported yet", policyTypeBestEffort)
+		}
+		return policy{}, fmt.Errorf("policy %q is not available for platform %q", policyTypeBestEffort, runtime.GOOS)
+	default:
+		return policy{}, fmt.Errorf("unknown policy: %q", name)
+	}
+}

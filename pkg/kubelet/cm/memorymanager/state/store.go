@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/klog/v2"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
+)
+
+// Store holds the records and keeps them in a file. It is safe for concurrent
+// use.
+type Store struct {
+	file   statefile.File
+	policy string
+
+	// host is what is published. Readers do not wait for the disk.
+	host atomic.Pointer[memplan.Host]
+
+	// writing guards text, which is what the file holds, as far as known.
+	writing sync.Mutex
+	text    []byte
+}
+
+var _ Reader = (*Store)(nil)
+
+// New returns a store without records and without a file, for the time before
+// the state is loaded; its Replace fails.
+func New(machine memplan.Machine) *Store {
+	s := &Store{}
+	s.publish(memplan.NewHost(machine, memplan.Records{}))
+	return s
+}
+
+func (s *Store) publish(host memplan.Host) { s.host.Store(&host) }
+
+// Open loads the file stateDir/name, in any of its versions, or begins without
+// records when there is none.
+//
+// A file of another policy is taken over when it has no records, and refused
+// when it has: pods run on what the other policy gave them. Records on NUMA
+// nodes or resources that the machine lacks are refused too. The policy that
+// gives nothing is opened with the zero Machine.
+//
+// A file whose text differs from what would be written now is rewritten. That
+// this can fail is only logged: the records are loaded, and what runs must not
+// suffer from a disk that is full.
+func Open(logger klog.Logger, stateDir, name, policyName string, machine memplan.Machine) (*Store, error) {
+	s := &Store{file: statefile.File{Dir: stateDir, Name: name}, policy: policyName}
+	loaded, err := s.load(logger, machine)
+	if err != nil {
+		return nil, fmt.Errorf("could not restore state from checkpoint: %v, please drain this node and delete the memory manager checkpoint file %q before restarting Kubelet", err, s.file.Path())
+	}
+	s.publish(memplan.NewHost(machine, loaded))
+	if err := s.Replace(loaded); err != nil {
+		logger.Error(err, "The memory manager's state is loaded, but cannot be written", "file", s.file.Path())
+	}
+	return s, nil
+}
+
+func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Records, error) {
+	text, err := s.file.Read()
+	if err != nil || text == nil {
+		return memplan.Records{}, err
+	}
+	data, err := decode(text)
+	if err != nil {
+		return memplan.Records{}, err
+	}
+	loaded, err := records(data.Entries, data.PodEntries)
+	if err != nil {
+		return memplan.Records{}, err
+	}
+	if data.PolicyName != s.policy {
+		if loaded.Len() > 0 {
+			return memplan.Records{}, fmt.Errorf("[memorymanager] configured policy %q differs from state checkpoint policy %q, under which %d pods have memory",
+				s.policy, data.PolicyName, loaded.Len())
+		}
+		logger.Info("Taking over a state file without records from another policy", "file", s.file.Path(), "was", data.PolicyName, "now", s.policy)
+	}
+	if err := machine.Check(loaded); err != nil {
+		return memplan.Records{}, err
+	}
+	s.text = text
+	logger.V(2).Info("Loaded the memory manager's state", "file", s.file.Path(), "pods", loaded.Len())
+	return loaded, nil
+}
+
+// Replace makes next the records: in the file, by one durable replacement, and
+// then for readers. When the file cannot be written nothing changes. Records
+// that make no difference to the file are not written.
+func (s *Store) Replace(next memplan.Records) error {
+	if s.file == (statefile.File{}) {
+		return errors.New("[memorymanager] the state is not loaded yet")
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	host := memplan.NewHost(s.Host().Machine(), next)
+	checkpoint := MemoryManagerCheckpoint{CheckpointData: MemoryManagerCheckpointData{PolicyName: s.policy, MachineState: machineState(host)}}
+	checkpoint.CheckpointData.Entries, checkpoint.CheckpointData.PodEntries = assignments(next)
+	text, err := checkpoint.MarshalCheckpoint()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(text, s.text) {
+		if err := s.file.Replace(text); err != nil {
+			return fmt.Errorf("[memorymanager] the state could not be saved: %w", err)
+		}
+	}
+	s.text = text
+	s.publish(host)
+	return nil
+}
+
+// Host returns the machine with the published records.
+func (s *Store) Host() memplan.Host { return *s.host.Load() }
+
+// GetMachineState implements Reader.
+func (s *Store) GetMachineState() NUMANodeMap { return machineState(s.Host()) }
+
+// GetMemoryBlocks implements Reader.
+func (s *Store) GetMemoryBlocks(podUID string, containerName string) []Block {
+	blocks, ok := s.Host().Records().Pod(podUID).Containers[containerName]
+	if !ok {
+		return nil
+	}
+	return BlocksFromPlan(blocks)
+}
+
+// GetPodMemoryBlocks implements Reader.
+func (s *Store) GetPodMemoryBlocks(podUID string) []Block {
+	pod := s.Host().Records().Pod(podUID)
+	if !pod.Whole() {
+		return nil
+	}
+	return BlocksFromPlan(pod.Pod)
+}
+
+// GetMemoryAssignments implements Reader.
+func (s *Store) GetMemoryAssignments() ContainerMemoryAssignments {
+	containers, _ := assignments(s.Host().Records())
+	return containers
+}
+
+// GetPodMemoryAssignments implements Reader.
+func (s *Store) GetPodMemoryAssignments() PodMemoryAssignments {
+	_, pods := assignments(s.Host().Records())
+	return pods
+}

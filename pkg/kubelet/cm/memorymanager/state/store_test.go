@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2/ktesting"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+)
+
+const gi = 1 << 30
+
+const fileName = "memory_manager_state"
+
+func testMachine(t *testing.T, memory uint64) memplan.Machine {
+	m, err := memplan.NewMachine([]memplan.NodeSpec{
+		{ID: 0, Memory: memory, Reserved: map[string]uint64{"memory": gi}, HugePages: map[string]uint64{"hugepages-2Mi": gi}},
+		{ID: 1, Memory: memory},
+	})
+	require.NoError(t, err)
+	return m
+}
+
+func block(size uint64, nodes ...int) memplan.Block {
+	return memplan.Block{Nodes: numa.SetOf(nodes...), Resource: "memory", Size: size}
+}
+
+// testRecords has a pod allocated as a whole, an ordinary one, an init container
+// that gave its memory back, and a group.
+func testRecords() memplan.Records {
+	return memplan.NewRecords(map[string]memplan.PodRecord{
+		"whole": {
+			Pod:        []memplan.Block{block(4*gi, 0)},
+			Containers: map[string][]memplan.Block{"app": {block(3*gi, 0)}, "log": {block(gi, 0)}},
+		},
+		"ordinary": {Containers: map[string][]memplan.Block{"init": {}, "app": {block(2*gi, 1)}}},
+	})
+}
+
+func open(t *testing.T, dir, policy string, m memplan.Machine) (*Store, error) {
+	logger, _ := ktesting.NewTestContext(t)
+	return Open(logger, dir, fileName, policy, m)
+}
+
+func content(t *testing.T, dir string) string {
+	text, err := os.ReadFile(filepath.Join(dir, fileName))
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestReplaceSurvivesReopening(t *testing.T) {
+	dir := t.TempDir()
+	s, err := open(t, dir, "Static", testMachine(t, 16*gi))
+	require.NoError(t, err)
+	require.NotEmpty(t, content(t, dir), "a new node gets a file at once")
+	require.NoError(t, s.Replace(testRecords()))
+	written := content(t, dir)
+
+	before, err := os.Stat(s.file.Path())
+	require.NoError(t, err)
+	again, err := open(t, dir, "Static", testMachine(t, 16*gi))
+	require.NoError(t, err)
+	require.NoError(t, again.Replace(again.Host().Records()))
+	after, err := os.Stat(s.file.Path())
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after), "what would not change is not written")
+	require.Equal(t, written, content(t, dir))
+
+	require.Equal(t, s.GetMemoryAssignments(), again.GetMemoryAssignments())
+	require.Equal(t, s.GetPodMemoryAssignments(), again.GetPodMemoryAssignments())
+	require.Equal(t, s.GetMachineState(), again.GetMachineState())
+	require.Equal(t, []Block{}, again.GetMemoryBlocks("ordinary", "init"))
+	require.Nil(t, again.GetMemoryBlocks("ordinary", "other"))
+	require.Nil(t, again.GetPodMemoryBlocks("ordinary"))
+	require.Equal(t, []Block{{NUMAAffinity: []int{0}, Type: "memory", Size: 4 * gi}}, again.GetPodMemoryBlocks("whole"))
+	require.Equal(t, &MemoryTable{TotalMemSize: 16 * gi, SystemReserved: gi, Allocatable: 14 * gi, Reserved: 4 * gi, Free: 10 * gi},
+		again.GetMachineState()[0].MemoryMap["memory"])
+}
+
+func TestReadersGetCopies(t *testing.T) {
+	s, err := open(t, t.TempDir(), "Static", testMachine(t, 16*gi))
+	require.NoError(t, err)
+	require.NoError(t, s.Replace(testRecords()))
+	s.GetMemoryBlocks("whole", "app")[0].NUMAAffinity[0] = 1
+	s.GetMemoryAssignments()["whole"]["app"][0].Size = 1
+	s.GetMachineState()[0].MemoryMap["memory"].Free = 1
+	require.Equal(t, []Block{{NUMAAffinity: []int{0}, Type: "memory", Size: 3 * gi}}, s.GetMemoryBlocks("whole", "app"))
+	require.EqualValues(t, 10*gi, s.GetMachineState()[0].MemoryMap["memory"].Free)
+}
+
+func TestFailedWriteChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s, err := open(t, dir, "Static", testMachine(t, 16*gi))
+	require.NoError(t, err)
+	require.NoError(t, s.Replace(testRecords()))
+	// A folder in the file's place makes the replacement fail for root too.
+	require.NoError(t, os.Remove(s.file.Path()))
+	require.NoError(t, os.MkdirAll(filepath.Join(s.file.Path(), "busy"), 0o755))
+
+	require.ErrorContains(t, s.Replace(memplan.Records{}), s.file.Path())
+	require.Equal(t, 2, s.Host().Records().Len())
+
+	require.NoError(t, os.RemoveAll(s.file.Path()))
+	require.NoError(t, s.Replace(memplan.Records{}))
+	require.Zero(t, s.Host().Records().Len())
+
+	require.ErrorContains(t, New(memplan.Machine{}).Replace(testRecords()), "not loaded yet")
+}
+
+func TestMachineThatChanged(t *testing.T) {
+	dir := t.TempDir()
+	s, err := open(t, dir, "Static", testMachine(t, 16*gi))
+	require.NoError(t, err)
+	require.NoError(t, s.Replace(testRecords()))
+
+	s, err = open(t, dir, "Static", testMachine(t, 16*gi-4096))
+	require.NoError(t, err, "a kernel update moves a few pages")
+	require.EqualValues(t, 16*gi-4096, s.GetMachineState()[0].MemoryMap["memory"].TotalMemSize)
+
+	s, err = open(t, dir, "Static", testMachine(t, 4*gi))
+	require.NoError(t, err, "pods that run win")
+	require.EqualValues(t, 0, s.GetMachineState()[0].MemoryMap["memory"].Free)
+	require.EqualValues(t, 2*gi, s.GetMachineState()[0].MemoryMap["memory"].Reserved)
+	require.Len(t, s.GetPodMemoryBlocks("whole"), 1)
+
+	one, err := memplan.NewMachine([]memplan.NodeSpec{{ID: 0, Memory: 16 * gi}})
+	require.NoError(t, err)
+	_, err = open(t, dir, "Static", one)
+	require.ErrorContains(t, err, "[memorymanager] (pod: ordinary, container: app) the memory assignment uses the NUMA that does not exist: it uses NUMA nodes 1, the machine has 0")
+
+	require.NoError(t, s.Replace(memplan.NewRecords(map[string]memplan.PodRecord{
+		"p": {Containers: map[string][]memplan.Block{"c": {{Nodes: numa.SetOf(0), Resource: "hugepages-2Mi", Size: gi}}}},
+	})))
+	_, err = open(t, dir, "Static", one)
+	require.ErrorContains(t, err, "[memorymanager] (pod: p, container: c) the memory assignment uses memory resource that does not exist: it uses hugepages-2Mi of NUMA nodes 0, which have [memory]")
+}
+
+func TestPolicyThatChanged(t *testing.T) {
+	dir := t.TempDir()
+	_, err := open(t, dir, "None", memplan.Machine{})
+	require.NoError(t, err)
+	s, err := open(t, dir, "Static", testMachine(t, 16*gi))
+	require.NoError(t, err, "a file without records is taken over")
+	require.Contains(t, content(t, dir), `"policyName":"Static"`)
+	require.NoError(t, s.Replace(testRecords()))
+
+	_, err = open(t, dir, "None", memplan.Machine{})
+	require.ErrorContains(t, err, `could not restore state from checkpoint: [memorymanager] configured policy "None" differs from state checkpoint policy "Static"`)
+	require.ErrorContains(t, err, `please drain this node and delete the memory manager checkpoint file "`+s.file.Path()+`" before restarting Kubelet`)
+}
+
+// TestVersions reads each version of the file. That they are those of older
+// kubelets is shown in test/differential/memorymanager.
+func TestVersions(t *testing.T) {
+	entries := ContainerMemoryAssignments{"pod": {"app": {{NUMAAffinity: []int{0}, Type: "memory", Size: gi}}}}
+	machine := NUMANodeMap{0: {MemoryMap: nil, Cells: []int{0}}}
+	v1 := &MemoryManagerCheckpointV1{PolicyName: "Static", MachineState: machine, Entries: entries}
+	v2 := &MemoryManagerCheckpointV2{PolicyName: "Static", MachineState: machine, Entries: entries,
+		PodEntries: PodMemoryAssignments{"pod": {MemoryBlocks: []Block{{NUMAAffinity: []int{0}, Type: "memory", Size: 2 * gi}}}}}
+	v3 := &MemoryManagerCheckpoint{CheckpointData: MemoryManagerCheckpointData{PolicyName: "Static", MachineState: machine, Entries: entries, PodEntries: v2.PodEntries}}
+	text := func(c interface{ MarshalCheckpoint() ([]byte, error) }) string {
+		blob, err := c.MarshalCheckpoint()
+		require.NoError(t, err)
+		return string(blob)
+	}
+	oldest, err := json.Marshal(&MemoryManagerCheckpointV1{PolicyName: "Static", Entries: entries})
+	require.NoError(t, err)
+
+	for name, test := range map[string]struct {
+		text, fails string
+		pod         bool
+	}{
+		"v1":                    {text: text(v1)},
+		"v1 without a checksum": {text: string(oldest)},
+		"v1 corrupt":            {text: strings.Replace(text(v1), "Static", "static", 1), fails: "checkpoint is corrupted"},
+		"v2":                    {text: text(v2), pod: true},
+		"v2 corrupt":            {text: strings.Replace(text(v2), "1073741824", "1073741825", 1), fails: "checkpoint is corrupted"},
+		"v3":                    {text: text(v3), pod: true},
+		"v3, inlined copy off":  {text: strings.Replace(text(v3), "1073741824", "1073741825", 1), pod: true},
+		"v3 corrupt":            {text: strings.Replace(text(v3), `\"size\":1073741824`, `\"size\":1073741825`, 1), fails: "could not load v3 checkpoint: checkpoint is corrupted"},
+		"v3 without data":       {text: strings.Replace(text(v3), `"data":"`, `"other":"`, 1), fails: "could not load v3 checkpoint"},
+		"empty":                 {text: "", fails: "unexpected end of JSON input"},
+		"no JSON":               {text: "policyName", fails: "invalid character"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, fileName), []byte(test.text), 0o600))
+			s, err := open(t, dir, "Static", testMachine(t, 16*gi))
+			if test.fails != "" {
+				require.ErrorContains(t, err, test.fails)
+				require.Equal(t, test.text, content(t, dir), "a file that cannot be read is left for whoever looks into it")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, entries, s.GetMemoryAssignments())
+			require.Equal(t, test.pod, s.GetPodMemoryBlocks("pod") != nil)
+			require.Contains(t, content(t, dir), `"dataChecksum"`, "what is read is written in the newest version")
+		})
+	}
+}

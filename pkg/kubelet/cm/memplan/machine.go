@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memplan
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
+)
+
+// Ordinary is the resource name of memory that is not hugepages.
+const Ordinary = "memory"
+
+// NodeSpec describes one NUMA node to NewMachine. All sizes are bytes.
+type NodeSpec struct {
+	ID int
+	// Memory is the node's whole memory, hugepages included.
+	Memory uint64
+	// HugePages is the pool of each page size, by resource name.
+	HugePages map[string]uint64
+	// Reserved is what the system keeps, by resource name.
+	Reserved map[string]uint64
+}
+
+// Capacity is what one NUMA node has of one resource, in bytes.
+type Capacity struct {
+	Total    uint64
+	Reserved uint64
+	// Allocatable is what pods can have: the total without what is reserved
+	// and, for ordinary memory, without all hugepages.
+	Allocatable uint64
+}
+
+// Machine is the memory of a machine, by NUMA node and resource. The zero
+// value is a machine without memory.
+type Machine struct {
+	ids   numa.Set
+	nodes map[int]map[string]Capacity
+}
+
+// NewMachine refuses, naming the node and the amounts, a node that has less
+// than is reserved on it, and IDs that stand twice or are out of range.
+func NewMachine(specs []NodeSpec) (Machine, error) {
+	m := Machine{nodes: make(map[int]map[string]Capacity, len(specs))}
+	for _, spec := range specs {
+		one, err := numa.NewSet(spec.ID)
+		if err != nil {
+			return Machine{}, err
+		}
+		if one.IsSubsetOf(m.ids) {
+			return Machine{}, fmt.Errorf("the machine lists NUMA node %d twice", spec.ID)
+		}
+		table, err := spec.table()
+		if err != nil {
+			return Machine{}, fmt.Errorf("NUMA node %d: %w", spec.ID, err)
+		}
+		m.ids = m.ids.Union(one)
+		m.nodes[spec.ID] = table
+	}
+	return m, nil
+}
+
+func (s NodeSpec) table() (map[string]Capacity, error) {
+	table := map[string]Capacity{}
+	var pages uint64
+	for _, name := range slices.Sorted(maps.Keys(s.HugePages)) {
+		size, kept := s.HugePages[name], s.Reserved[name]
+		if kept > size {
+			return nil, fmt.Errorf("%s of %s is reserved, but the node has %s", Bytes(kept), name, Bytes(size))
+		}
+		pages = add(pages, size)
+		table[name] = Capacity{Total: size, Reserved: kept, Allocatable: size - kept}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Reserved)) {
+		if _, present := s.HugePages[name]; name != Ordinary && !present && s.Reserved[name] > 0 {
+			return nil, fmt.Errorf("%s of %s is reserved, but the node has none", Bytes(s.Reserved[name]), name)
+		}
+	}
+	kept := s.Reserved[Ordinary]
+	if taken := add(kept, pages); taken > s.Memory {
+		return nil, fmt.Errorf("%s of memory is reserved and hugepages take %s, together more than the node's %s",
+			Bytes(kept), Bytes(pages), Bytes(s.Memory))
+	}
+	table[Ordinary] = Capacity{Total: s.Memory, Reserved: kept, Allocatable: s.Memory - kept - pages}
+	return table, nil
+}
+
+// Nodes is the set of the machine's NUMA nodes.
+func (m Machine) Nodes() numa.Set { return m.ids }
+
+// Capacity is what the node has of the resource, and whether it has the
+// resource at all.
+func (m Machine) Capacity(node int, resource string) (Capacity, bool) {
+	c, ok := m.nodes[node][resource]
+	return c, ok
+}
+
+// Resources yields what the node has: ordinary memory first, then the
+// hugepages by name.
+func (m Machine) Resources(node int) iter.Seq2[string, Capacity] {
+	return func(yield func(string, Capacity) bool) {
+		for _, name := range sortedNames(m.nodes[node]) {
+			if !yield(name, m.nodes[node][name]) {
+				return
+			}
+		}
+	}
+}
+
+// Check fails when the records use a NUMA node or a resource that the machine
+// does not have. Amounts are not looked at: pods that run win over a machine
+// that has shrunk.
+func (m Machine) Check(r Records) error {
+	for uid, pod := range r.All() {
+		if err := m.checkBlocks(uid, "", pod.Pod); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(pod.Containers)) {
+			if err := m.checkBlocks(uid, name, pod.Containers[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m Machine) checkBlocks(uid, container string, blocks []Block) error {
+	for _, b := range blocks {
+		if gone := b.Nodes.Difference(m.ids); !gone.IsEmpty() {
+			return fmt.Errorf("[memorymanager] (pod: %s, container: %s) the memory assignment uses the NUMA that does not exist: it uses NUMA nodes %s, the machine has %s",
+				uid, container, b.Nodes, m.ids)
+		}
+		if !b.Nodes.IsEmpty() && !m.have(b.Nodes, b.Resource) {
+			return fmt.Errorf("[memorymanager] (pod: %s, container: %s) the memory assignment uses memory resource that does not exist: it uses %s of NUMA nodes %s, which have %v",
+				uid, container, b.Resource, b.Nodes, m.resourcesOf(b.Nodes))
+		}
+	}
+	return nil
+}
+
+// have reports whether any of the nodes has the resource. A block can lie on
+// nodes of which some lack it.
+func (m Machine) have(nodes numa.Set, resource string) bool {
+	for id := range nodes.All() {
+		if _, ok := m.Capacity(id, resource); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (m Machine) resourcesOf(nodes numa.Set) []string {
+	all := map[string]bool{}
+	for id := range nodes.All() {
+		for name := range m.nodes[id] {
+			all[name] = true
+		}
+	}
+	return sortedNames(all)
+}
+
+// sortedNames returns the resources in the order in which blocks are written:
+// ordinary memory first, then the hugepages by name.
+func sortedNames[V any](amounts map[string]V) []string {
+	return slices.SortedFunc(maps.Keys(amounts), compareResources)
+}
+
+func compareResources(a, b string) int {
+	switch {
+	case a == b:
+		return 0
+	case a == Ordinary, b != Ordinary && a < b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// add adds without wrapping, so that what is absurdly large stays so.
+func add(a, b uint64) uint64 {
+	if a+b < a {
+		return ^uint64(0)
+	}
+	return a + b
+}
+
+// Bytes writes a size for people, exactly: with the largest binary unit that
+// divides it.
+func Bytes(size uint64) string {
+	units := []string{"", "Ki", "Mi", "Gi", "Ti"}
+	unit := 0
+	for size > 0 && size%1024 == 0 && unit < len(units)-1 {
+		size /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%d%s", size, units[unit])
+}
+
+// amounts lists a request for messages: "memory 12Gi, hugepages-2Mi 1Gi".
+func amounts(request podplan.Memory) string {
+	text := ""
+	for _, name := range sortedNames(request) {
+		if text != "" {
+			text += ", "
+		}
+		text += name + " " + Bytes(request[name])
+	}
+	return text
+}

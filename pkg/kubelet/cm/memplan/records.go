@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memplan
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
+)
+
+// Block is an amount of one resource on a set of NUMA nodes. How it is spread
+// over the nodes is not recorded: the kernel decides that.
+type Block struct {
+	Nodes    numa.Set
+	Resource string
+	// Size is in bytes.
+	Size uint64
+}
+
+// PodRecord is what one pod has. It is a value: whoever changes a record makes
+// a new one.
+type PodRecord struct {
+	// Pod is the allocation of a pod that was allocated as a whole. When it is
+	// there, it is what the machine is charged with, and the containers' blocks
+	// only say how it is carved.
+	Pod []Block
+	// Containers holds the blocks of each container. A standard init container
+	// that has ended and given its memory back keeps an entry without blocks,
+	// so that it is not given memory again when the kubelet restarts.
+	Containers map[string][]Block
+}
+
+// IsEmpty reports whether nothing is recorded.
+func (p PodRecord) IsEmpty() bool { return len(p.Pod) == 0 && len(p.Containers) == 0 }
+
+// Whole reports whether the pod was allocated as a whole.
+func (p PodRecord) Whole() bool { return len(p.Pod) > 0 }
+
+// Charges yields the blocks that the machine is charged with.
+func (p PodRecord) Charges() iter.Seq[Block] {
+	return func(yield func(Block) bool) {
+		if p.Whole() {
+			for _, b := range p.Pod {
+				if !yield(b) {
+					return
+				}
+			}
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Containers)) {
+			for _, b := range p.Containers[name] {
+				if !yield(b) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Nodes is the union of the nodes that the pod is charged on.
+func (p PodRecord) Nodes() numa.Set {
+	var set numa.Set
+	for b := range p.Charges() {
+		set = set.Union(b.Nodes)
+	}
+	return set
+}
+
+// with returns the record with one container's blocks replaced.
+func (p PodRecord) with(container string, blocks []Block) PodRecord {
+	containers := make(map[string][]Block, len(p.Containers)+1)
+	maps.Copy(containers, p.Containers)
+	containers[container] = blocks
+	p.Containers = containers
+	return p
+}
+
+// Equal reports whether both records say the same, in the same order.
+func (p PodRecord) Equal(o PodRecord) bool {
+	return slices.Equal(p.Pod, o.Pod) && maps.EqualFunc(p.Containers, o.Containers, slices.Equal)
+}
+
+// Records is what all pods have. It is immutable; the zero value is empty.
+type Records struct {
+	pods map[string]PodRecord
+	uids []string
+}
+
+// NewRecords makes records of what each pod has, by pod UID. Pods without
+// anything are left out. The caller must not change the map's values later.
+func NewRecords(pods map[string]PodRecord) Records {
+	kept := make(map[string]PodRecord, len(pods))
+	for uid, pod := range pods {
+		if !pod.IsEmpty() {
+			kept[uid] = pod
+		}
+	}
+	return Records{pods: kept, uids: slices.Sorted(maps.Keys(kept))}
+}
+
+// Len is the number of pods.
+func (r Records) Len() int { return len(r.pods) }
+
+// Pod returns what the pod has; the zero record when it has nothing.
+func (r Records) Pod(uid string) PodRecord { return r.pods[uid] }
+
+// All yields the pods in the order of their UIDs.
+func (r Records) All() iter.Seq2[string, PodRecord] {
+	return func(yield func(string, PodRecord) bool) {
+		for _, uid := range r.uids {
+			if !yield(uid, r.pods[uid]) {
+				return
+			}
+		}
+	}
+}
+
+// With returns the records with the pod's replaced; an empty record removes
+// the pod.
+func (r Records) With(uid string, pod PodRecord) Records {
+	pods := make(map[string]PodRecord, len(r.pods)+1)
+	maps.Copy(pods, r.pods)
+	pods[uid] = pod
+	return NewRecords(pods)
+}
+
+// Keep returns the records of the pods and containers for which keep answers
+// true; it is asked about a pod with an empty container name. The answer says
+// whether anything was left out.
+func (r Records) Keep(keep func(uid, container string) bool) (Records, bool) {
+	var kept map[string]PodRecord
+	for _, uid := range r.uids {
+		pod := r.pods[uid]
+		trimmed := PodRecord{}
+		if keep(uid, "") {
+			trimmed = pod.keep(func(container string) bool { return keep(uid, container) })
+		}
+		if trimmed.Equal(pod) {
+			continue
+		}
+		if kept == nil {
+			kept = maps.Clone(r.pods)
+		}
+		kept[uid] = trimmed
+	}
+	if kept == nil {
+		return r, false
+	}
+	return NewRecords(kept), true
+}
+
+func (p PodRecord) keep(keep func(container string) bool) PodRecord {
+	containers := maps.Clone(p.Containers)
+	maps.DeleteFunc(containers, func(name string, _ []Block) bool { return !keep(name) })
+	p.Containers = containers
+	return p
+}
+
+// Without returns the record without the container. What the pod was given as
+// a whole goes with its last container; marks of ended init containers do not
+// keep a pod alive.
+func (p PodRecord) Without(container string) PodRecord {
+	p = p.keep(func(name string) bool { return name != container })
+	for _, blocks := range p.Containers {
+		if p.Whole() || len(blocks) > 0 {
+			return p
+		}
+	}
+	return PodRecord{}
+}
+
+// blocksOf makes one block for each resource of the request, on the nodes.
+func blocksOf(request podplan.Memory, nodes numa.Set) []Block {
+	blocks := make([]Block, 0, len(request))
+	for _, name := range sortedNames(request) {
+		if request[name] > 0 {
+			blocks = append(blocks, Block{Nodes: nodes, Resource: name, Size: request[name]})
+		}
+	}
+	return blocks
+}

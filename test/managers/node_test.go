@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package managers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2/ktesting"
+	"k8s.io/kubernetes/pkg/features"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager"
+	"github.com/podslice/podslice/pkg/kubelet/cm/memorymanager"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
+)
+
+// shape is a machine of equal NUMA nodes, one to a socket. CPU i and CPU
+// i+nodes*cores are threads of one core.
+type shape struct {
+	nodes, cores, threads int
+	memory                resource.Quantity
+	hugepages2Mi          int
+}
+
+func (s shape) machineInfo() *cadvisorapi.MachineInfo {
+	info := &cadvisorapi.MachineInfo{NumCores: s.nodes * s.cores * s.threads, NumSockets: s.nodes}
+	for id := range s.nodes {
+		node := cadvisorapi.Node{
+			Id: id, Memory: uint64(s.memory.Value()),
+			HugePages: []cadvisorapi.HugePagesInfo{{PageSize: 2048, NumPages: uint64(s.hugepages2Mi)}},
+		}
+		for other := range s.nodes {
+			distance := uint64(20)
+			if other == id {
+				distance = 10
+			}
+			node.Distances = append(node.Distances, distance)
+		}
+		for core := range s.cores {
+			c := cadvisorapi.Core{Id: core, SocketID: id}
+			for thread := range s.threads {
+				c.Threads = append(c.Threads, id*s.cores+core+thread*s.nodes*s.cores)
+			}
+			node.Cores = append(node.Cores, c)
+		}
+		info.Topology = append(info.Topology, node)
+	}
+	return info
+}
+
+// settings are the parts of a KubeletConfiguration that matter here.
+type settings struct {
+	policy, scope string
+	gates         bool
+	reservedCPUs  cpuset.CPUSet
+	cpuOptions    map[string]string
+}
+
+// kubelet is the three managers of one start of the kubelet.
+type kubelet struct {
+	topology topologymanager.Manager
+	cpu      cpumanager.Manager
+	memory   memorymanager.Manager
+}
+
+// node is what outlives a kubelet: the machine, the state files and the pods.
+type node struct {
+	t     *testing.T
+	dir   string
+	shape shape
+	settings
+	kubelet
+	pods    []*v1.Pod
+	started map[string]bool
+	stop    context.CancelFunc
+}
+
+func (n *node) active() []*v1.Pod { return slices.Clone(n.pods) }
+
+// ready is all sources of pods having reported.
+type ready struct{}
+
+func (ready) AddSource(string) {}
+func (ready) AllReady() bool   { return true }
+
+// GetPodStatus has nothing to reconcile: the scripts look at decisions.
+func (n *node) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
+
+func (n *node) UpdateContainerResources(context.Context, string, *runtimeapi.ContainerResources) error {
+	return nil
+}
+
+// start begins a kubelet on the node's state files.
+func (n *node) start() error {
+	if n.stop != nil {
+		n.stop()
+	}
+	featuregatetesting.SetFeatureGatesDuringTest(n.t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		features.PodLevelResourceManagers: n.gates,
+	})
+	logger, ctx := ktesting.NewTestContext(n.t)
+	ctx, n.stop = context.WithCancel(ctx)
+	n.t.Cleanup(n.stop)
+	info := n.shape.machineInfo()
+	reservedMemory := resource.MustParse("1Gi")
+	reservation := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(int64(n.reservedCPUs.Size()), resource.DecimalSI),
+		v1.ResourceMemory: reservedMemory,
+	}
+	var k kubelet
+	var err error
+	if k.topology, err = topologymanager.NewManager(logger, info.Topology, n.policy, n.scope, nil); err != nil {
+		return err
+	}
+	if k.cpu, err = cpumanager.NewManager(logger, "static", n.cpuOptions, time.Hour, info, n.reservedCPUs, reservation, n.dir, k.topology); err != nil {
+		return err
+	}
+	k.topology.AddHintProvider(logger, k.cpu)
+	if k.memory, err = memorymanager.NewManager(logger, "Static", info, reservation,
+		[]kubeletconfig.MemoryReservation{{NumaNode: 0, Limits: v1.ResourceList{v1.ResourceMemory: reservedMemory}}}, n.dir, k.topology); err != nil {
+		return err
+	}
+	k.topology.AddHintProvider(logger, k.memory)
+	if err := k.cpu.Start(ctx, n.active, ready{}, n, n, n.running()); err != nil {
+		return err
+	}
+	if err := k.memory.Start(ctx, n.active, ready{}, n, n, n.running()); err != nil {
+		return err
+	}
+	n.kubelet = k
+	return nil
+}
+
+func (n *node) admit(pod *v1.Pod) lifecycle.PodAdmitResult {
+	_, ctx := ktesting.NewTestContext(n.t)
+	return n.topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: n.active(), Operation: lifecycle.AddOperation})
+}
+
+// running is the containers that the runtime knows of.
+func (n *node) running() containermap.ContainerMap {
+	containers := containermap.NewContainerMap()
+	for _, pod := range n.pods {
+		if n.started[pod.Name] {
+			for _, c := range pod.Spec.Containers {
+				containers.Add(string(pod.UID), c.Name, containerID(pod, c.Name))
+			}
+		}
+	}
+	return containers
+}
+
+func containerID(pod *v1.Pod, name string) string { return fmt.Sprintf("%s-%s", pod.UID, name) }
+
+// startContainers is the containers' start in the order of the spec.
+func (n *node) startContainers(pod *v1.Pod) {
+	logger, _ := ktesting.NewTestContext(n.t)
+	n.started[pod.Name] = true
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			id := containerID(pod, list[i].Name)
+			n.cpu.AddContainer(logger, pod, &list[i], id)
+			n.memory.AddContainer(logger, pod, &list[i], id)
+			n.topology.AddContainer(logger, pod, &list[i], id)
+		}
+	}
+}
+
+// files is the two state files, to see whether something was written.
+func (n *node) files() string {
+	var all []byte
+	for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
+		data, err := os.ReadFile(filepath.Join(n.dir, name))
+		require.NoError(n.t, err)
+		all = append(all, data...)
+	}
+	return string(all)
+}
+
+// describe is what each container of the pod would be given.
+func (n *node) describe(pod *v1.Pod) string {
+	logger, _ := ktesting.NewTestContext(n.t)
+	var b strings.Builder
+	uid := string(pod.UID)
+	fmt.Fprintf(&b, "%s:", pod.Name)
+	if cpus := n.cpu.GetPodCPUs(uid); !cpus.IsEmpty() {
+		fmt.Fprintf(&b, " cpus %s", cpus)
+	}
+	for _, block := range n.memory.GetPodMemory(uid) {
+		fmt.Fprintf(&b, " %s %s on %v", block.Type, quantity(block.Size), block.NUMAAffinity)
+	}
+	b.WriteString("\n")
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			fmt.Fprintf(&b, "  %s: cpus %s (%s)", c.Name, n.cpu.GetCPUAffinity(uid, c.Name), n.cpu.GetResourceIsolationLevel(pod, c))
+			nodes := n.memory.GetMemoryNUMANodes(logger, pod, c).UnsortedList()
+			slices.Sort(nodes)
+			fmt.Fprintf(&b, " mems %v (%s)", nodes, n.memory.GetResourceIsolationLevel(pod, c))
+			for _, block := range n.memory.GetMemory(logger, uid, c.Name) {
+				fmt.Fprintf(&b, " %s %s", block.Type, quantity(block.Size))
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func quantity(bytes uint64) string {
+	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
+}
