@@ -79,6 +79,7 @@ func TestTheKubeletReadsOurFiles(t *testing.T) {
 				return // the kubelet writes baselines of its own making
 			}
 			whole := &state.CPUManagerCheckpoint{}
+			whole.CheckpointData.Entries = map[string]map[string]string{} // likewise
 			require.NoError(t, manager.GetCheckpoint("cpu_manager_state", whole))
 			require.NoError(t, manager.CreateCheckpoint("again", whole))
 			again, err := os.ReadFile(filepath.Join(dir, "again"))
