@@ -178,3 +178,18 @@ func TestReadersGetCopies(t *testing.T) {
 	require.Equal(t, sample(), c)
 	require.Equal(t, `{"POD":{"c":"1-2"}}`, c.GetCPUAssignments().String())
 }
+
+func FuzzDecode(f *testing.F) {
+	s := &Store{policyName: "static"}
+	good, err := s.encode(sample())
+	require.NoError(f, err)
+	f.Add(good)
+	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0-3","entries":{"p":{"c":"9-1"}},"checksum":0}`))
+	f.Add([]byte(`{"data":null,"dataChecksum":null}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		// A file is read or refused; nothing panics.
+		if data, _, err := decode(raw); err == nil {
+			_, _ = data.content()
+		}
+	})
+}
