@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+OUT := _output
+BIN := $(OUT)/bin
+
+# Variables of the user; docs/emulated-node.md explains them.
+KUBELET ?= ours
+KUBE_VERSION ?=
+POD ?=
+POLICY ?=
+SCOPE ?=
+SHAPE ?=
+KEEP ?=
+RUN ?=
+
+ifeq ($(filter $(KUBELET),ours stock),)
+$(error KUBELET is "$(KUBELET)": want ours or stock)
+endif
+kubelet-binary := $(BIN)/$(if $(filter stock,$(KUBELET)),kubelet-stock,kubelet)
+
+.PHONY: help
+help: ## list the targets (this text)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "variables of run:  POD=file  POLICY=single-numa-node  SCOPE=pod|container  KEEP=1 (a shell on the guest)"
+	@echo "                   SHAPE=\"2 nodes, 6 cores, 2 threads, 20Gi each\""
+	@echo "of run and tests:  KUBELET=ours|stock  KUBE_VERSION=v1.37.x"
+
+run-args = -out $(OUT) -kubelet $(kubelet-binary) -pod '$(POD)' -policy '$(POLICY)' -scope '$(SCOPE)' -shape '$(SHAPE)'
+
+.PHONY: run
+run: deps run-check kubelet-$(KUBELET) tools ## run the reference pods on an emulated NUMA node and print where they are
+	@exec $(BIN)/podrun $(run-args) $(if $(filter-out 0,$(KEEP)),-keep)
+
+# A slip in a variable is told before anything is built.
+.PHONY: run-check
+run-check: | $(BIN)
+	@echo "run: building the program that drives the guest"
+	@go build -o $(BIN)/podrun ./test/e2e_node/podrun
+	@$(BIN)/podrun $(run-args) -check
+
+.PHONY: test
+test: ## vet, unit tests and golden scripts; boots nothing
+	@echo "make test: go vet and go test of every package"
+	@go vet ./...
+	@go vet -tags e2enode ./test/e2e_node/...
+	@go test ./...
+	@echo "make test: passed"
+
+.PHONY: test-e2e-node
+test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value asserted, restarts, gates off, none policies (RUN=regexp)
+	@echo "make test-e2e-node: $(kubelet-binary) on an emulated node"
+	@PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
+		go test -tags e2enode -count=1 -timeout 90m -v $(if $(RUN),-run '$(RUN)') ./test/e2e_node
+	@echo "make test-e2e-node: passed"
+
+.PHONY: kubelet kubelet-ours kubelet-stock
+kubelet: ## build _output/bin/kubelet from upstream's tree and our packages
+	@go run ./hack/kubetree -out $(OUT) -kube-version '$(KUBE_VERSION)'
+
+kubelet-ours: kubelet
+
+kubelet-stock: ## build _output/bin/kubelet-stock, upstream's kubelet unchanged
+	@go run ./hack/kubetree -out $(OUT) -kube-version '$(KUBE_VERSION)' -stock
+
+.PHONY: tools
+tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our reader for the guest
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/nodereport ./test/e2e_node/nodereport
+
+# Each tool is pinned by a module of its own. The stamp is written last, so that
+# an interrupted build is done again.
+tool-build = cd hack/tools/$(1) && GOWORK=off GOFLAGS= go build -trimpath -buildvcs=false -o $(CURDIR)/$(BIN)/
+tool-static := -ldflags '-s -w'
+
+$(BIN)/.containerd.stamp: hack/tools/containerd/go.mod hack/tools/containerd/go.sum | $(BIN)
+	@echo "tools: building containerd, its shim and ctr"
+	@export CGO_ENABLED=0; $(call tool-build,containerd) $(tool-static) \
+		github.com/containerd/containerd/v2/cmd/{containerd,containerd-shim-runc-v2,ctr}
+	@touch $@
+
+# Without seccomp no sandbox starts, and seccomp needs cgo.
+$(BIN)/.runc.stamp: hack/tools/runc/go.mod hack/tools/runc/go.sum | $(BIN) deps
+	@echo "tools: building runc"
+	@export CGO_ENABLED=1; $(call tool-build,runc) -tags 'seccomp netgo osusergo' -ldflags '-s -w -extldflags -static' \
+		github.com/opencontainers/runc
+	@touch $@
+
+$(BIN)/.cni.stamp: hack/tools/cni/go.mod hack/tools/cni/go.sum | $(BIN)
+	@echo "tools: building CNI plugins"
+	@export CGO_ENABLED=0; $(call tool-build,cni) $(tool-static) \
+		github.com/containernetworking/plugins/plugins/main/{bridge,loopback} \
+		github.com/containernetworking/plugins/plugins/ipam/host-local
+	@touch $@
+
+$(BIN):
+	@mkdir -p $@
+
+.PHONY: deps
+deps: ## install the Debian packages that the emulated node needs, if any is missing
+	@hack/install-deps.sh
+
+.PHONY: clean
+clean: ## remove everything that was built or downloaded
+	@rm -rf $(OUT)

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Shape is a machine: Sockets sockets hold Nodes NUMA nodes between them, each
+// node has Cores cores of Threads hardware threads and Memory bytes. CPU ids
+// count through threads, then cores, then nodes, so siblings are neighbours.
+type Shape struct {
+	Sockets int
+	Nodes   int
+	Cores   int // per NUMA node
+	Threads int // per core
+	Memory  int64
+}
+
+// DefaultShape has room for the reference pods, beside what is reserved.
+var DefaultShape = Shape{Sockets: 2, Nodes: 2, Cores: 6, Threads: 2, Memory: 20 << 30}
+
+// Limits of what is sensible to emulate; QEMU itself takes 128 NUMA nodes.
+const (
+	maxCPUs   = 255 // more needs an emulated IOMMU
+	maxNodes  = 64
+	minMemory = 512 << 20
+	// minTotal is what the guest's own Debian, containerd and kubelet need.
+	minTotal = 2 << 30
+)
+
+// ParseShape reads a machine in words: "2 nodes, 6 cores, 2 threads, 20Gi each".
+// Cores are per NUMA node, threads per core, memory per NUMA node. "n sockets"
+// may be added; without it every NUMA node is a socket. An empty string is the
+// default shape.
+func ParseShape(text string) (Shape, error) {
+	if strings.TrimSpace(text) == "" {
+		return DefaultShape, nil
+	}
+	var s Shape
+	counts := map[string]*int{"socket": &s.Sockets, "node": &s.Nodes, "core": &s.Cores, "thread": &s.Threads}
+	seen := map[string]bool{}
+	fail := func(format string, args ...any) (Shape, error) {
+		return Shape{}, fmt.Errorf("machine shape %q: %s (an example: %q)", text, fmt.Sprintf(format, args...), DefaultShape)
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		words := strings.Fields(item)
+		if len(words) != 2 {
+			return fail("%q is not a number and a word", strings.TrimSpace(item))
+		}
+		unit := strings.TrimSuffix(words[1], "s")
+		if seen[unit] {
+			return fail("%q is given twice", words[1])
+		}
+		seen[unit] = true
+		if unit == "each" {
+			bytes, err := parseSize(words[0])
+			if err != nil {
+				return fail("%v", err)
+			}
+			s.Memory = bytes
+			continue
+		}
+		count, known := counts[unit]
+		if !known {
+			return fail("%q is unknown: want sockets, nodes, cores, threads, or memory as \"20Gi each\"", words[1])
+		}
+		n, err := strconv.Atoi(words[0])
+		if err != nil || n < 1 {
+			return fail("%q is not a number of %ss", words[0], unit)
+		}
+		*count = n
+	}
+	for _, unit := range []string{"node", "core", "thread", "each"} {
+		if !seen[unit] {
+			what := unit + "s"
+			if unit == "each" {
+				what = "memory (\"20Gi each\")"
+			}
+			return fail("the %s are missing", what)
+		}
+	}
+	if s.Sockets == 0 {
+		s.Sockets = s.Nodes
+	}
+	if err := s.Validate(); err != nil {
+		return fail("%v", err)
+	}
+	return s, nil
+}
+
+// parseSize reads whole mebibytes or gibibytes: 512Mi, 20Gi.
+func parseSize(text string) (int64, error) {
+	for suffix, unit := range map[string]int64{"Mi": 1 << 20, "Gi": 1 << 30} {
+		if digits, ok := strings.CutSuffix(text, suffix); ok {
+			n, err := strconv.ParseInt(digits, 10, 32)
+			if err != nil || n < 1 {
+				break
+			}
+			return n * unit, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is not an amount of memory: want whole Mi or Gi", text)
+}
+
+// Validate says what about a shape cannot be emulated.
+func (s Shape) Validate() error {
+	switch {
+	case s.Sockets < 1 || s.Nodes < 1 || s.Cores < 1 || s.Threads < 1:
+		return fmt.Errorf("every count must be at least 1")
+	case s.Nodes%s.Sockets != 0:
+		return fmt.Errorf("%d NUMA nodes cannot be spread evenly over %d sockets", s.Nodes, s.Sockets)
+	case s.Nodes > maxNodes:
+		return fmt.Errorf("%d NUMA nodes are more than %d", s.Nodes, maxNodes)
+	case s.Threads > 2:
+		return fmt.Errorf("%d threads a core: the emulated processor has 1 or 2", s.Threads)
+	case s.CPUs() < 2:
+		return fmt.Errorf("one CPU is too few: one is reserved for the system")
+	case s.CPUs() > maxCPUs:
+		return fmt.Errorf("%d CPUs are more than %d", s.CPUs(), maxCPUs)
+	case s.Memory < minMemory:
+		return fmt.Errorf("%s a NUMA node is less than %s", size(s.Memory), size(minMemory))
+	case s.Total() < minTotal:
+		return fmt.Errorf("%s in all is less than the %s that the guest needs", size(s.Total()), size(minTotal))
+	}
+	return nil
+}
+
+// CPUs is the number of hardware threads.
+func (s Shape) CPUs() int { return s.Nodes * s.PerNode() }
+
+// PerNode is the number of CPUs of each NUMA node.
+func (s Shape) PerNode() int { return s.Cores * s.Threads }
+
+// Total is the memory of all NUMA nodes, in bytes.
+func (s Shape) Total() int64 { return int64(s.Nodes) * s.Memory }
+
+// SocketOf returns the socket that a NUMA node lies on.
+func (s Shape) SocketOf(node int) int { return node / (s.Nodes / s.Sockets) }
+
+// String writes a shape so that ParseShape reads it back.
+func (s Shape) String() string {
+	text := fmt.Sprintf("%d nodes, %d cores, %d threads, %s each", s.Nodes, s.Cores, s.Threads, size(s.Memory))
+	if s.Sockets != s.Nodes {
+		text = fmt.Sprintf("%d sockets, %s", s.Sockets, text)
+	}
+	return text
+}
+
+func size(bytes int64) string {
+	if bytes%(1<<30) == 0 {
+		return fmt.Sprintf("%dGi", bytes>>30)
+	}
+	return fmt.Sprintf("%dMi", bytes>>20)
+}

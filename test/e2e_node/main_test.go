@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2enode
+
+package e2enode
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podslice/podslice/test/e2e_node/guest"
+	"github.com/podslice/podslice/test/e2e_node/node"
+)
+
+// The machine that all tests share.
+var (
+	ctx     context.Context
+	bootOne sync.Once
+	shared  *node.Node
+	bootErr error
+	shape   = guest.DefaultShape
+)
+
+func TestMain(m *testing.M) {
+	var stop context.CancelFunc
+	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	code := m.Run()
+	if shared != nil {
+		shared.Guest.Close()
+	}
+	stop()
+	os.Exit(code)
+}
+
+var started = time.Now()
+
+func say(format string, args ...any) {
+	fmt.Printf("    %4.0fs  %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func outDir(t *testing.T) string {
+	t.Helper()
+	out := os.Getenv("PODSLICE_OUT")
+	if out == "" {
+		t.Fatal("PODSLICE_OUT is not set: run this as `make test-e2e-node`")
+	}
+	return out
+}
+
+func boot(out, kubelet string) (*node.Node, error) {
+	assets, err := guest.Prepare(ctx, out, say)
+	if err != nil {
+		return nil, err
+	}
+	files, err := node.Files(assets, out, kubelet)
+	if err != nil {
+		return nil, err
+	}
+	g, err := guest.Boot(ctx, guest.Config{Assets: assets, Shape: shape, Files: files, Dir: filepath.Join(out, "e2e-node"), Log: say})
+	if err != nil {
+		return nil, err
+	}
+	n, err := node.Up(ctx, g, say)
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	version, err := n.KubeletVersion(ctx)
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	say("under test: %s", version)
+	return n, nil
+}
+
+// freshNode returns the node with no pod, no kubelet and no state. When the test
+// fails, the node's logs are copied to a folder of the test's name.
+func freshNode(t *testing.T) *node.Node {
+	t.Helper()
+	out := outDir(t)
+	bootOne.Do(func() { shared, bootErr = boot(out, os.Getenv("PODSLICE_KUBELET")) })
+	if bootErr != nil {
+		t.Fatal(bootErr)
+	}
+	if err := shared.Wipe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() || ctx.Err() != nil {
+			return
+		}
+		dir := filepath.Join(out, "e2e-node", "logs", strings.ReplaceAll(t.Name(), "/", "-"))
+		if err := shared.CollectLogs(ctx, dir); err != nil {
+			t.Logf("collecting logs: %v", err)
+		}
+		t.Logf("the node's logs are in %s", dir)
+	})
+	return shared
+}
+
+// example reads one of the reference pods.
+func example(t *testing.T, name string) node.Manifest {
+	t.Helper()
+	m, err := node.ReadManifest(filepath.Join("..", "..", "docs", "examples", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/podslice/podslice/test/e2e_node/guest"
+	"github.com/podslice/podslice/test/e2e_node/image"
+)
+
+// Where things are on the guest.
+const (
+	bin            = guest.DiskMount + "/bin"
+	manifestFolder = "/etc/kubernetes/manifests"
+	kubeletConfig  = "/etc/kubernetes/kubelet.yaml"
+	kubeletLog     = "/var/log/kubelet.log"
+	runtimeLog     = "/var/log/containerd.log"
+)
+
+// Images that the guest has.
+const (
+	ImageBusybox = "registry.k8s.io/e2e-test-images/busybox:1.37.0-2"
+	imagePause   = "registry.k8s.io/pause:3.10.2"
+)
+
+var images = map[string]image.Image{
+	"busybox": {Name: ImageBusybox, Applets: []string{
+		"cat", "echo", "env", "false", "grep", "head", "id", "kill", "ls", "mkdir", "nproc", "ps", "rm", "sed",
+		"seq", "sh", "sleep", "sync", "tail", "test", "top", "touch", "tr", "true", "uname", "wc",
+	}},
+	// The sandbox's process only has to stay.
+	"pause": {Name: imagePause, Entrypoint: []string{"/bin/busybox", "sleep", "2147483647"}},
+}
+
+// Files returns what a node needs on the guest's second disk: the kubelet, the
+// programs in out/bin, and images, which are made here.
+func Files(assets guest.Assets, out, kubelet string) (map[string]string, error) {
+	files := map[string]string{"bin/kubelet": kubelet}
+	place := func(folder string, names ...string) {
+		for _, name := range names {
+			files[filepath.Join(folder, name)] = filepath.Join(out, "bin", name)
+		}
+	}
+	place("bin", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "nodereport")
+	place("cni", "bridge", "host-local", "loopback")
+	for _, source := range files {
+		if _, err := os.Stat(source); err != nil {
+			return nil, fmt.Errorf("a program for the guest is missing: %w (make builds it)", err)
+		}
+	}
+	folder := filepath.Join(out, "images")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	for name, img := range images {
+		archive := filepath.Join(folder, name+".tar")
+		if err := img.WriteFile(archive, assets.Busybox(), runtime.GOARCH); err != nil {
+			return nil, err
+		}
+		files["images/"+name+".tar"] = archive
+	}
+	return files, nil
+}
+
+// setupFiles are written to the guest before anything is started.
+var setupFiles = map[string]string{
+	"/etc/containerd/config.toml": `version = 3
+
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = '` + imagePause + `'
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  runtime_type = 'io.containerd.runc.v2'
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+  BinaryName = '` + bin + `/runc'
+  SystemdCgroup = false
+
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = ['` + guest.DiskMount + `/cni']
+  conf_dir = '/etc/cni/net.d'
+`,
+	"/etc/cni/net.d/10-bridge.conflist": `{
+  "cniVersion": "1.0.0",
+  "name": "bridge",
+  "plugins": [{
+    "type": "bridge", "bridge": "cni0", "isGateway": true,
+    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}
+  }]
+}
+`,
+	"/etc/systemd/system/containerd.service": `[Unit]
+Description=containerd
+
+[Service]
+Type=notify
+Environment=PATH=` + bin + `:/usr/sbin:/usr/bin:/sbin:/bin
+ExecStart=` + bin + `/containerd
+Delegate=yes
+KillMode=process
+OOMScoreAdjust=-999
+LimitNOFILE=1048576
+StandardOutput=append:` + runtimeLog + `
+StandardError=append:` + runtimeLog + `
+`,
+	// Nothing restarts a kubelet that ends: that it ended is what a test must see.
+	"/etc/systemd/system/kubelet.service": `[Unit]
+Description=kubelet under test
+
+[Service]
+ExecStart=` + bin + `/kubelet --config=` + kubeletConfig + ` --hostname-override=node1 --v=4
+KillMode=process
+Restart=no
+StandardOutput=append:` + kubeletLog + `
+StandardError=append:` + kubeletLog + `
+`,
+}
