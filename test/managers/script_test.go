@@ -21,8 +21,9 @@ import (
 //
 //	node nodes=N cores=N threads=N memory=Q [hugepages=N] reserved=(CPU,...)
 //	  [policy=P] [scope=S] [gates=off] [full-pcpus-only] [strict]
-//	restart [policy=P] [scope=S] [gates=on|off] ...
-//	  a new kubelet admits all pods again; says what moved or was written
+//	restart [policy=P] [scope=S] [gates=on|off] [reserved=(CPU,...)] ...
+//	  a new kubelet, with the CPU manager's options that are given here, admits
+//	  all pods again; says what moved or was written
 //	admit
 //	  NAME [cpu=Q memory=Q hugepages-2Mi=Q]: the pod and its budget, then a
 //	  line a container: init|sidecar|app NAME [cpu=Q ...], requests = limits
@@ -120,6 +121,7 @@ func (n *node) configure(d *datadriven.TestData) {
 		require.NoError(n.t, err)
 		return value
 	}
+	n.cpuOptions = map[string]string{}
 	for _, arg := range d.CmdArgs {
 		value := ""
 		if len(arg.Vals) > 0 {
@@ -153,7 +155,7 @@ func (n *node) configure(d *datadriven.TestData) {
 			if name == "" {
 				name = arg.Key
 			}
-			n.cpuOptions = map[string]string{name: "true"}
+			n.cpuOptions[name] = "true"
 		default:
 			n.t.Fatalf("unknown setting %s", arg.Key)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	cadvisorapi "github.com/google/cadvisor/lib/model"
@@ -98,8 +99,9 @@ type manager struct {
 	// wake asks for a reconciliation before the period is over.
 	wake chan struct{}
 
-	// store is set by Start; reading it needs no lock.
-	store *state.Store
+	// store is set by Start; reading it needs no lock, and the kubelet reads
+	// before that.
+	store atomic.Pointer[state.Store]
 
 	// mu guards what follows.
 	mu sync.Mutex

@@ -379,16 +379,15 @@ func TestAdmissionIsOneWrite(t *testing.T) {
 	old := pod("old", "", container("a", "10"))
 	n.add(old)
 	require.NoError(t, n.admit(m, old, false))
-	n.mu.Lock()
-	n.pods = nil
-	n.mu.Unlock()
 	before := n.file()
 
 	// The CPUs of the pod that is gone are needed for the new one.
 	logger, ctx := ktesting.NewTestContext(t)
 	p := pod("new", "", container("a", "6"), container("b", "6"))
-	n.add(p)
 	m.BeginAdmission(logger, "new")
+	n.mu.Lock()
+	n.pods = []*v1.Pod{p}
+	n.mu.Unlock()
 	require.NoError(t, allocate(ctx, m, p, false))
 	require.Equal(t, before, n.file())
 	require.NoError(t, m.CommitAdmission(logger, "new"))
@@ -406,6 +405,7 @@ func TestAPodInAdmissionIsNotStale(t *testing.T) {
 	require.NoError(t, m.Allocate(ctx, p, &p.Spec.Containers[0], lifecycle.AddOperation))
 	m.reconcile(ctx)
 	require.NoError(t, m.Allocate(ctx, p, &p.Spec.Containers[1], lifecycle.AddOperation))
+	n.add(p)
 	require.NoError(t, m.CommitAdmission(logger, "p"))
 	require.Equal(t, 2, m.GetExclusiveCPUs("p", "a").Size())
 	require.True(t, m.GetExclusiveCPUs("p", "a").Intersection(m.GetExclusiveCPUs("p", "b")).IsEmpty())
@@ -458,11 +458,11 @@ func TestMachineChangesOverAnIdleAndABusyNode(t *testing.T) {
 	require.Equal(t, "2-7,10-15", m.GetCPUAffinity("", "").String())
 
 	// A record of CPUs that the machine has no more is dropped.
-	require.NoError(t, m.store.Replace(m.contentOf(m.committed.With("gone", m.committed.Record("p").Without("a")))))
-	content := *m.store.Content()
+	require.NoError(t, m.store.Load().Replace(m.contentOf(m.committed.With("gone", m.committed.Record("p").Without("a")))))
+	content := *m.store.Load().Content()
 	content.Assignments = content.Assignments.Clone()
 	content.Assignments["gone"] = map[string]cpuset.CPUSet{"x": cpuset.New(40)}
-	require.NoError(t, m.store.Replace(&content))
+	require.NoError(t, m.store.Load().Replace(&content))
 	m = n.start()
 	require.Empty(t, m.GetExclusiveCPUs("gone", "x").String())
 	require.Equal(t, "1,9", m.GetExclusiveCPUs("p", "a").String())

@@ -93,7 +93,7 @@ func (m *manager) reconcileContainer(ctx context.Context, pod *v1.Pod, status *v
 // would otherwise look stale.
 func (m *manager) removeStale(logger klog.Logger) {
 	// Before all sources have reported, a pod that is missing may still come.
-	if m.store == nil || !m.sourcesReady.AllReady() {
+	if m.store.Load() == nil || !m.sourcesReady.AllReady() {
 		return
 	}
 	active := map[string]bool{}

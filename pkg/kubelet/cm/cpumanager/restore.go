@@ -28,6 +28,11 @@ func (m *manager) restore(logger klog.Logger) error {
 	for uid, containers := range restored.Assignments {
 		r := cpuplan.Record{Containers: make(map[string]cpuplan.Set, len(containers))}
 		for name, cpus := range containers {
+			// A container without CPUs would run on those of all others.
+			if cpus.IsEmpty() {
+				logger.Error(nil, "Ignoring a container that has no CPUs, according to the state file", "podUID", uid, "containerName", name)
+				continue
+			}
 			r.Containers[name] = toPlan(cpus)
 		}
 		records[uid] = r
@@ -41,6 +46,7 @@ func (m *manager) restore(logger klog.Logger) error {
 		m.dropOffline(logger, restored, records)
 	}
 	m.committed = cpuplan.NewState(records)
+	m.logOddities(logger)
 	content := m.contentOf(m.committed)
 	if err := store.Replace(content); err != nil {
 		// What the file lacks is only what follows from the rest of it. The
@@ -48,7 +54,7 @@ func (m *manager) restore(logger klog.Logger) error {
 		logger.Error(err, "Could not bring the CPU manager's state file up to date")
 		store.Publish(content)
 	}
-	m.store = store
+	m.store.Store(store)
 	m.setGauges()
 	return nil
 }
@@ -71,12 +77,33 @@ func (m *manager) dropOffline(logger klog.Logger, restored *state.Content, recor
 	}
 }
 
+// logOddities tells what is wrong with the restored state and yet kept, because
+// the pods may run.
+func (m *manager) logOddities(logger klog.Logger) {
+	if m.node == nil {
+		return
+	}
+	if m.node.SharesReserved(m.committed) {
+		logger.Error(nil, "Pods hold all CPUs that are not reserved: containers without CPUs of their own run on the reserved ones",
+			"reserved", m.node.Reserved(), "held", m.committed.Assigned())
+	}
+	var seen cpuplan.Set
+	for _, uid := range m.committed.PodUIDs() {
+		cpus := m.committed.Record(uid).CPUs()
+		if twice := cpus.Intersection(seen); !twice.IsEmpty() {
+			logger.Error(nil, "Two pods hold the same CPUs, according to the state file", "podUID", uid, "cpus", twice)
+		}
+		seen = seen.Union(cpus)
+	}
+}
+
 // content is what is published, or an empty content before Start.
 func (m *manager) content() *state.Content {
-	if m.store == nil {
+	store := m.store.Load()
+	if store == nil {
 		return &state.Content{}
 	}
-	return m.store.Content()
+	return store.Content()
 }
 
 // contentOf is the state as it is written and published.
@@ -107,10 +134,11 @@ func (m *manager) contentOf(s cpuplan.State) *state.Content {
 // commit makes the state durable, publishes it, and then goes by it. On an
 // error nothing has changed.
 func (m *manager) commit(next cpuplan.State) error {
-	if next.Equals(m.committed) {
+	store := m.store.Load()
+	if store == nil || next.Equals(m.committed) && !store.Unsure() {
 		return nil
 	}
-	if err := m.store.Replace(m.contentOf(next)); err != nil {
+	if err := store.Replace(m.contentOf(next)); err != nil {
 		return err
 	}
 	m.committed = next

@@ -4,79 +4,76 @@ package cpuplan
 
 import (
 	"fmt"
+	"maps"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
-// carve gives each container that the record lacks its part of the pod's CPUs:
-// slices in the order of the shares, sidecars for good, standard init
-// containers out of what the sidecars before them have left, and what is left
-// in the end to all others. What is recorded stays as it is.
+// carve gives each container that the record lacks its part of the pod's CPUs.
+// Slices of long-running containers come first, in the order of the shares, and
+// what they leave is the pod shared pool. Standard init containers then get
+// theirs out of what the sidecars declared before them have left, and those that
+// are exclusive stay out of the pool as far as they can, since sidecars run in
+// it already. What is recorded stays as it is.
 func (n *Node) carve(record Record, shares []podplan.Share) (Record, error) {
-	next := Record{Pod: record.Pod, Containers: map[string]Set{}}
-	var sidecars Set
-	// Slices that a record holds already, of containers that run beside those
-	// still to be carved.
-	var held Set
+	next := Record{Pod: record.Pod, Containers: maps.Clone(record.Containers)}
+	if next.Containers == nil {
+		next.Containers = map[string]Set{}
+	}
+	pool := record.Pod
 	for _, share := range shares {
-		if cpus, ok := record.Containers[share.Container.Name]; ok {
-			next.Containers[share.Container.Name] = cpus
-			if share.Slice > 0 && share.Container.Kind.LongRunning() {
-				held = held.Union(cpus)
-			}
+		if cpus, held := next.Containers[share.Container.Name]; held && share.Slice > 0 && share.Container.Kind.LongRunning() {
+			pool = pool.Difference(cpus)
 		}
 	}
-	slices := held
 	for _, share := range shares {
 		c := share.Container
-		if cpus, ok := next.Containers[c.Name]; ok {
-			if c.Kind == podplan.Sidecar && share.Slice > 0 {
-				sidecars = sidecars.Union(cpus)
-			}
+		if _, held := next.Containers[c.Name]; held || share.Slice == 0 || !c.Kind.LongRunning() {
 			continue
 		}
+		cpus, err := n.slice(c.Name, pool, Set{}, int(share.Slice))
+		if err != nil {
+			return Record{}, err
+		}
+		next.Containers[c.Name] = cpus
+		pool = pool.Difference(cpus)
+	}
+	// What the sidecars declared so far have left.
+	left := record.Pod
+	for _, share := range shares {
+		c := share.Container
+		cpus, held := next.Containers[c.Name]
 		switch {
-		case c.Kind == podplan.StandardInit && share.Slice == 0:
-			next.Containers[c.Name] = record.Pod.Difference(sidecars)
-		case share.Slice > 0:
-			taken := sidecars
-			if c.Kind.LongRunning() {
-				taken = slices
-			}
-			cpus, err := n.slice(c.Name, record.Pod.Difference(taken), int(share.Slice))
+		case c.Kind == podplan.Sidecar && share.Slice > 0:
+			left = left.Difference(cpus)
+		case held:
+		case c.Kind == podplan.StandardInit && share.Slice > 0:
+			cpus, err := n.slice(c.Name, left, left.Difference(pool), int(share.Slice))
 			if err != nil {
 				return Record{}, err
 			}
 			next.Containers[c.Name] = cpus
-			if c.Kind.LongRunning() {
-				slices = slices.Union(cpus)
-			}
-			if c.Kind == podplan.Sidecar {
-				sidecars = sidecars.Union(cpus)
-			}
+		case c.Kind == podplan.StandardInit:
+			next.Containers[c.Name] = left
+		case pool.IsEmpty():
+			return Record{}, fmt.Errorf("container %q shares the pod's CPUs, but exclusive slices hold all of %q", c.Name, record.Pod)
+		default:
+			next.Containers[c.Name] = pool
 		}
-	}
-	pool := record.Pod.Difference(slices)
-	for _, share := range shares {
-		if _, ok := next.Containers[share.Container.Name]; ok {
-			continue
-		}
-		if pool.IsEmpty() {
-			return Record{}, fmt.Errorf("container %q shares the pod's CPUs, but exclusive slices hold all of %q", share.Container.Name, record.Pod)
-		}
-		next.Containers[share.Container.Name] = pool
 	}
 	return next, nil
 }
 
-// slice takes an exclusive slice out of what is left of the pod's CPUs.
-func (n *Node) slice(container string, left Set, count int) (Set, error) {
+// slice takes an exclusive slice out of what is left of the pod's CPUs, first
+// out of what is better to take.
+func (n *Node) slice(container string, left, better Set, count int) (Set, error) {
 	if n.options.FullPCPUsOnly {
 		if err := n.checkWholeCores(container, n.topology.WholeCores(left), count); err != nil {
 			return Set{}, err
 		}
 	}
-	cpus, err := n.choose(left, count)
+	cpus, err := n.allocate(left, better, count, numa.Hint{Any: true})
 	if err != nil {
 		return Set{}, fmt.Errorf("%w (container %q; the pod has CPUs %q left)", err, container, left)
 	}

@@ -4,7 +4,6 @@ package cpuplan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
@@ -13,12 +12,6 @@ import (
 
 // ResourceName is the resource that the hints are about.
 const ResourceName = "cpu"
-
-// mostHints bounds a list of hints. Lists are complete on machines with up to
-// 16 NUMA nodes that have CPUs; beyond, masks come by growing size until the
-// bound, and then the mask of all nodes. Narrow masks, among them all that are
-// preferred, are the first to be listed.
-const mostHints = 1 << 16
 
 // ContainerHints says where the container's exclusive CPUs could come from. It
 // answers false for a container that asks for none.
@@ -58,58 +51,6 @@ func (n *Node) PodHints(s State, pod podplan.Pod) (numa.Resource, bool) {
 // in which a container runs is of no use to it.
 func (n *Node) recordedHint(held Set) numa.Resource {
 	return numa.Resource{Name: ResourceName, Hints: []numa.Hint{{Nodes: n.nodesOf(held), Preferred: true}}}
-}
-
-// hints lists the sets of NUMA nodes that can give request CPUs out of free and
-// mine, where mine, which the pod holds already, lies wholly in the set.
-// Preferred are those as narrow as the narrowest set that could on an idle
-// node.
-func (n *Node) hints(free, mine Set, request int) []numa.Hint {
-	offered := n.offer(free).Union(mine)
-	narrowest := n.narrowest(request)
-	must := n.nodesOf(mine)
-	candidates := n.topology.Nodes()
-	if candidates.Size() > 16 {
-		// Nodes that have nothing to give only repeat narrower masks.
-		candidates = n.nodesOf(offered)
-	}
-	available := [numa.MaxNodes]int{}
-	for _, c := range n.perNode(offered) {
-		available[c.node] = c.count
-	}
-	var list []numa.Hint
-	add := func(mask numa.Set) {
-		sum := 0
-		for id := range mask.All() {
-			sum += available[id]
-		}
-		if sum >= request && must.IsSubsetOf(mask) {
-			list = append(list, numa.Hint{Nodes: mask, Preferred: mask.Size() == narrowest})
-		}
-	}
-	tried := 0
-	for mask := range candidates.Subsets() {
-		if tried++; tried > mostHints {
-			add(candidates)
-			break
-		}
-		add(mask)
-	}
-	return list
-}
-
-// narrowest is how many nodes the request needs on an idle node. Reserved CPUs
-// do not count, since no pod ever gets them.
-func (n *Node) narrowest(request int) int {
-	counts := n.perNode(n.offer(n.Allocatable()))
-	slices.SortFunc(counts, func(a, b nodeCount) int { return b.count - a.count })
-	sum := 0
-	for i, c := range counts {
-		if sum += c.count; sum >= request {
-			return i + 1
-		}
-	}
-	return len(counts)
 }
 
 // Explain says how many CPUs the pod, or one container of it, asks for and what

@@ -55,13 +55,31 @@ func (n *Node) Reserved() Set { return n.reserved }
 // Allocatable is the CPUs that pods can get for themselves on an idle node.
 func (n *Node) Allocatable() Set { return n.topology.All().Difference(n.reserved) }
 
-// Shared is the node shared pool: what no pod keeps from others.
+// Shared is the node shared pool: what no pod keeps from others. If a strict
+// reservation that has grown since pods were admitted would leave nothing, it is
+// the reserved CPUs: containers without any cpuset would run on the exclusive
+// ones too.
 func (n *Node) Shared(s State) Set {
+	if shared := n.unreservedShared(s); !shared.IsEmpty() {
+		return shared
+	}
+	return n.reserved
+}
+
+// unreservedShared is the node shared pool without the exception for what a
+// strict reservation leaves empty.
+func (n *Node) unreservedShared(s State) Set {
 	shared := n.topology.All().Difference(s.Assigned())
 	if n.options.StrictCPUReservation {
 		shared = shared.Difference(n.reserved)
 	}
 	return shared
+}
+
+// SharesReserved reports whether the node shared pool has to be CPUs of a strict
+// reservation, because pods hold all others.
+func (n *Node) SharesReserved(s State) bool {
+	return n.options.StrictCPUReservation && n.unreservedShared(s).IsEmpty()
 }
 
 // Free is the CPUs that can be given out.

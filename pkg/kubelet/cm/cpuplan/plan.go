@@ -174,7 +174,7 @@ func (n *Node) reusable(pod podplan.Pod, record Record, before string) Set {
 // checkSharedPool refuses what would leave containers without exclusive CPUs
 // nothing to run on, which the kubelet could neither start nor recover from.
 func (n *Node) checkSharedPool(s State, podUID string, next Record) error {
-	if !n.Shared(s.With(podUID, next)).IsEmpty() {
+	if !n.unreservedShared(s.With(podUID, next)).IsEmpty() {
 		return nil
 	}
 	return fmt.Errorf("not enough cpus available to satisfy request: the node shared pool would be empty (the pod would hold %q, others hold %q, reserved and not shared are %q)",

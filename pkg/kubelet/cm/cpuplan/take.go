@@ -136,6 +136,10 @@ func (p *picker) takeExactCores() {
 
 // addsUp reports whether some of the whole cores in free have n CPUs together.
 func (p *picker) addsUp(free Set, n int) bool {
+	// An absurd request must not cost memory.
+	if n < 0 || n > free.Size() {
+		return false
+	}
 	reachable := newSums(n)
 	for _, core := range p.t.cores.units {
 		if core.cpus.IsSubsetOf(free) {

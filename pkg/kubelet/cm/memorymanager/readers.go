@@ -14,15 +14,21 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/memorymanager/state"
 )
 
-// GetMemoryNUMANodes implements Manager.
+// GetMemoryNUMANodes implements Manager. An init container that has ended has no
+// memory of its own any more; should it run again, as it does when the pod's
+// sandbox is made anew, it runs where its pod is.
 func (m *manager) GetMemoryNUMANodes(logger klog.Logger, pod *v1.Pod, container *v1.Container) sets.Set[int] {
-	blocks := m.State().GetMemoryBlocks(string(pod.UID), container.Name)
-	if len(blocks) == 0 {
-		return nil
-	}
+	record := m.published().Records().Pod(string(pod.UID))
+	blocks, recorded := record.Containers[container.Name]
 	nodes := sets.New[int]()
 	for _, b := range blocks {
-		nodes.Insert(b.NUMAAffinity...)
+		nodes.Insert(b.Nodes.List()...)
+	}
+	if recorded && len(blocks) == 0 {
+		nodes.Insert(record.Nodes().List()...)
+	}
+	if nodes.Len() == 0 {
+		return nil
 	}
 	logger.V(2).Info("Memory is bound to NUMA nodes", "pod", klog.KObj(pod), "containerName", container.Name, "numaNodes", sets.List(nodes))
 	return nodes

@@ -111,18 +111,16 @@ func (m Machine) Resources(node int) iter.Seq2[string, Capacity] {
 	}
 }
 
-// Check fails when the records use a NUMA node or a resource that the machine
-// does not have. Amounts are not looked at: pods that run win over a machine
-// that has shrunk.
-func (m Machine) Check(r Records) error {
-	for uid, pod := range r.All() {
-		if err := m.checkBlocks(uid, "", pod.Pod); err != nil {
+// Check fails when the pod uses a NUMA node or a resource that the machine does
+// not have. Amounts are not looked at: pods that run win over a machine that has
+// shrunk.
+func (m Machine) Check(uid string, pod PodRecord) error {
+	if err := m.checkBlocks(uid, "", pod.Pod); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(pod.Containers)) {
+		if err := m.checkBlocks(uid, name, pod.Containers[name]); err != nil {
 			return err
-		}
-		for _, name := range slices.Sorted(maps.Keys(pod.Containers)) {
-			if err := m.checkBlocks(uid, name, pod.Containers[name]); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -162,7 +162,9 @@ func TestProperties(t *testing.T) {
 // checkHost recomputes by hand what must hold of any host.
 func checkHost(t *testing.T, h Host) {
 	t.Helper()
-	require.NoError(t, h.Machine().Check(h.Records()))
+	for uid, pod := range h.Records().All() {
+		require.NoError(t, h.Machine().Check(uid, pod))
+	}
 	// Sets of nodes that blocks lie on are equal or apart, so that each group's
 	// memory can be added up.
 	sums := map[numa.Set]map[string]uint64{}

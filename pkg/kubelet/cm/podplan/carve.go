@@ -4,7 +4,11 @@ package podplan
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Demand is one resource's side of a pod that is carved: the budget and what
@@ -155,8 +159,8 @@ func (e *EmptyPoolError) Error() string {
 		}
 		sentence = fmt.Sprintf("pod rejected, sum of exclusive container %s requests equals pod budget, leaving no %s for shared containers", e.Demand.Resource, left)
 	}
-	return fmt.Sprintf("%s: the budget is %d, exclusive slices take %s, nothing is left for %s",
-		sentence, e.Demand.Budget, e.Demand.describe(e.Slices), names(e.Sharing))
+	return fmt.Sprintf("%s: the budget is %s, exclusive slices take %s, nothing is left for %s",
+		sentence, e.Demand.amount(e.Demand.Budget), e.Demand.describe(e.Slices), names(e.Sharing))
 }
 
 // OverBudgetError refuses a pod whose slices that are held at the same time
@@ -167,17 +171,25 @@ type OverBudgetError struct {
 }
 
 func (e *OverBudgetError) Error() string {
-	return fmt.Sprintf("pod rejected, exclusive container %s requests exceed the pod budget: the budget is %d, exclusive slices take %s",
-		e.Demand.Resource, e.Demand.Budget, e.Demand.describe(e.Slices))
+	return fmt.Sprintf("pod rejected, exclusive container %s requests exceed the pod budget: the budget is %s, exclusive slices take %s",
+		e.Demand.Resource, e.Demand.amount(e.Demand.Budget), e.Demand.describe(e.Slices))
 }
 
 // describe lists the slices and their sum: "8 (database=6, proxy=2)".
 func (d Demand) describe(slices []Container) string {
 	parts := make([]string, len(slices))
 	for i, c := range slices {
-		parts[i] = fmt.Sprintf("%s=%d", c.Name, d.Slice(c))
+		parts[i] = fmt.Sprintf("%s=%s", c.Name, d.amount(d.Slice(c)))
 	}
-	return fmt.Sprintf("%d (%s)", sum(slices, d.Slice), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s (%s)", d.amount(sum(slices, d.Slice)), strings.Join(parts, ", "))
+}
+
+// amount writes an amount of the resource: "6", "12Gi".
+func (d Demand) amount(value uint64) string {
+	if d.Resource == "cpu" || value > math.MaxInt64 {
+		return strconv.FormatUint(value, 10)
+	}
+	return resource.NewQuantity(int64(value), resource.BinarySI).String()
 }
 
 func sum(containers []Container, amount func(Container) uint64) uint64 {

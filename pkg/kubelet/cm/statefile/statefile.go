@@ -17,6 +17,10 @@ import (
 	"path/filepath"
 )
 
+// ErrUnsure says that the new content is in place but not flushed: a power
+// failure may bring back the old.
+var ErrUnsure = errors.New("the folder could not be flushed")
+
 // File names a state file.
 type File struct {
 	// Dir is an existing folder.
@@ -44,7 +48,8 @@ func (f File) Read() ([]byte, error) {
 }
 
 // Replace makes data the content. Only the file's owner may read it, whatever
-// the umask is. On an error the old content is still in place.
+// the umask is. On an error the old content is still in place, unless the error
+// is ErrUnsure.
 func (f File) Replace(data []byte) (err error) {
 	temporary := filepath.Join(f.Dir, "."+f.Name+".new")
 	defer func() {
@@ -59,7 +64,10 @@ func (f File) Replace(data []byte) (err error) {
 	if err := os.Rename(temporary, f.Path()); err != nil {
 		return err
 	}
-	return flushFolder(f.Dir)
+	if err := flushFolder(f.Dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnsure, err)
+	}
+	return nil
 }
 
 func writeThrough(path string, data []byte) error {

@@ -130,7 +130,7 @@ func TestRefusals(t *testing.T) {
 		{"allocation that cannot be undone", "pod", false, &full{plain: plain{fail: typed{errors.New("half a core")}}, rollback: errors.New("disk")}, "SMTAlignmentError",
 			"half a core"},
 		{"commit", "container", false, &full{commit: errors.New("disk full")}, "UnexpectedAdmissionError",
-			"Allocate failed due to *topologymanager.full, recording the allocation of the pod: disk full, which is unexpected"},
+			"Allocate failed due to the allocation could not be recorded: disk full, which is unexpected"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.PodLevelResources, true)

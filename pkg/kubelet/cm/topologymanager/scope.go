@@ -5,6 +5,7 @@ package topologymanager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -125,7 +126,10 @@ func (s *scope) refusal(logger klog.Logger, podLevel bool, err error) error {
 		return &TopologyAffinityError{facts: facts}
 	}
 	var provider *placement.ProviderRefusal
-	if errors.As(err, &provider) && !provider.Commit {
+	if errors.As(err, &provider) {
+		if provider.Commit {
+			return fmt.Errorf("the allocation could not be recorded: %w", provider.Err)
+		}
 		return provider.Err // the provider's own words and type, nothing around them
 	}
 	return err

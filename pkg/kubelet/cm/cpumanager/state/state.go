@@ -77,7 +77,7 @@ func (e *PodEntry) UnmarshalJSON(data []byte) (err error) {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return err
 	}
-	if e.CPUSet, err = cpuset.Parse(text.CPUSet); err != nil {
+	if e.CPUSet, err = parse(text.CPUSet); err != nil {
 		return fmt.Errorf("cannot read the CPU set %q of a pod: %w", text.CPUSet, err)
 	}
 	return nil

@@ -5,13 +5,17 @@ package state
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/checkpointmanager"
 	"k8s.io/utils/cpuset"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
 )
 
@@ -21,8 +25,9 @@ type Store struct {
 	file       statefile.File
 	policyName string
 	published  atomic.Pointer[Content]
-	// written is the file's content as far as it is known.
+	// written is the file's content, as far as that is sure.
 	written []byte
+	unsure  bool
 }
 
 // Open reads the state file called name in dir, or begins an empty state when
@@ -42,23 +47,29 @@ func Open(logger klog.Logger, dir, name, policyName string) (*Store, error) {
 // Content is what was last published.
 func (s *Store) Content() *Content { return s.published.Load() }
 
-// Replace writes the content durably and publishes it then. On an error neither
-// the file nor what readers see has changed. A content that the file has
-// already is not written again.
+// Replace writes the content durably and publishes it then. On an error what
+// readers see has not changed; see Unsure for the file. A content that the file
+// has already is not written again.
 func (s *Store) Replace(content *Content) error {
 	data, err := s.encode(content)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(data, s.written) {
+	if s.unsure || !bytes.Equal(data, s.written) {
 		if err := s.file.Replace(data); err != nil {
+			s.unsure = s.unsure || errors.Is(err, statefile.ErrUnsure)
 			return err
 		}
+		s.unsure = false
 		s.written = data
 	}
 	s.published.Store(content)
 	return nil
 }
+
+// Unsure reports whether the file may have the content of a Replace that failed.
+// It is cleared by one that succeeds.
+func (s *Store) Unsure() bool { return s.unsure }
 
 // Publish shows readers a content that could not be written. It is for content
 // that follows from what the file has.
@@ -103,6 +114,9 @@ func (s *Store) load(logger klog.Logger) (*Content, error) {
 	content, err := data.content()
 	if err != nil {
 		return nil, err
+	}
+	if data.PolicyName == "" {
+		return nil, fmt.Errorf("the file names no policy")
 	}
 	if data.PolicyName != s.policyName {
 		if len(content.Assignments) > 0 || len(content.Pods) > 0 {
@@ -166,16 +180,27 @@ func (d *CPUManagerCheckpointData) content() (*Content, error) {
 		HasBaselines: len(d.Baselines) > 0,
 	}
 	var err error
-	if content.Default, err = cpuset.Parse(d.DefaultCPUSet); err != nil {
+	if content.Default, err = parse(d.DefaultCPUSet); err != nil {
 		return nil, fmt.Errorf("could not parse default CPU set %q: %w", d.DefaultCPUSet, err)
 	}
 	for pod, containers := range d.Entries {
 		content.Assignments[pod] = make(map[string]cpuset.CPUSet, len(containers))
 		for name, text := range containers {
-			if content.Assignments[pod][name], err = cpuset.Parse(text); err != nil {
+			if content.Assignments[pod][name], err = parse(text); err != nil {
 				return nil, fmt.Errorf("could not parse cpuset %q for container %q in pod %q: %w", text, name, pod, err)
 			}
 		}
 	}
 	return content, nil
+}
+
+// parse is cpuset.Parse for a text that may be wrong: a range of many millions
+// would keep that busy for minutes.
+func parse(text string) (cpuset.CPUSet, error) {
+	for _, number := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '-' }) {
+		if id, err := strconv.Atoi(number); err == nil && id >= cpuplan.MaxCPUs {
+			return cpuset.CPUSet{}, fmt.Errorf("CPU ID %d is outside the supported range 0-%d", id, cpuplan.MaxCPUs-1)
+		}
+	}
+	return cpuset.Parse(text)
 }

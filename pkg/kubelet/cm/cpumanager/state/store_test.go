@@ -137,6 +137,9 @@ func TestDamage(t *testing.T) {
 		"data changed":  damaged(func(f map[string]any) { f["data"] = `{"policyName":"static","defaultCpuSet":"0-7"}` }),
 		"data gone":     damaged(func(f map[string]any) { delete(f, "data") }),
 		"checksum gone": damaged(func(f map[string]any) { delete(f, "dataChecksum") }),
+		"nothing":       []byte(`null`),
+		"no policy":     []byte(`{}`),
+		"huge range":    []byte(`{"policyName":"static","defaultCpuSet":"0-99999999999","checksum":0}`),
 		"no CPU set":    []byte(`{"policyName":"static","defaultCpuSet":"x","checksum":0}`),
 		"older, damaged": damaged(func(f map[string]any) {
 			delete(f, "data")

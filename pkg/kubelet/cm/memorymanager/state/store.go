@@ -78,6 +78,9 @@ func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Recor
 	if err != nil {
 		return memplan.Records{}, err
 	}
+	if data.PolicyName == "" {
+		return memplan.Records{}, errors.New("[memorymanager] the file names no policy")
+	}
 	if data.PolicyName != s.policy {
 		if loaded.Len() > 0 {
 			return memplan.Records{}, fmt.Errorf("[memorymanager] configured policy %q differs from state checkpoint policy %q, under which %d pods have memory",
@@ -85,10 +88,15 @@ func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Recor
 		}
 		logger.Info("Taking over a state file without records from another policy", "file", s.file.Path(), "was", data.PolicyName, "now", s.policy)
 	}
-	if err := machine.Check(loaded); err != nil {
-		return memplan.Records{}, err
-	}
 	s.text = text
+	for uid, pod := range loaded.All() {
+		// Nothing can be bound to a node that is gone. The pod is allocated anew
+		// when it is admitted again.
+		if err := machine.Check(uid, pod); err != nil {
+			logger.Error(err, "Dropping the memory of a pod: the machine has some of it no more", "podUID", uid)
+			loaded = loaded.With(uid, memplan.PodRecord{})
+		}
+	}
 	logger.V(2).Info("Loaded the memory manager's state", "file", s.file.Path(), "pods", loaded.Len())
 	return loaded, nil
 }
@@ -111,6 +119,11 @@ func (s *Store) Replace(next memplan.Records) error {
 	}
 	if !bytes.Equal(text, s.text) {
 		if err := s.file.Replace(text); err != nil {
+			if errors.Is(err, statefile.ErrUnsure) {
+				// The next one, which may be that of the old records, must be
+				// written.
+				s.text = nil
+			}
 			return fmt.Errorf("[memorymanager] the state could not be saved: %w", err)
 		}
 	}

@@ -133,14 +133,24 @@ func TestMachineThatChanged(t *testing.T) {
 
 	one, err := memplan.NewMachine([]memplan.NodeSpec{{ID: 0, Memory: 16 * gi}})
 	require.NoError(t, err)
-	_, err = open(t, dir, "Static", one)
-	require.ErrorContains(t, err, "[memorymanager] (pod: ordinary, container: app) the memory assignment uses the NUMA that does not exist: it uses NUMA nodes 1, the machine has 0")
+	s, err = open(t, dir, "Static", one)
+	require.NoError(t, err, "a node that is gone does not keep the kubelet down")
+	require.Empty(t, s.GetMemoryBlocks("ordinary", "app"), "its memory was on node 1")
+	require.Len(t, s.GetPodMemoryBlocks("whole"), 1, "its memory is on node 0")
 
 	require.NoError(t, s.Replace(memplan.NewRecords(map[string]memplan.PodRecord{
 		"p": {Containers: map[string][]memplan.Block{"c": {{Nodes: numa.SetOf(0), Resource: "hugepages-2Mi", Size: gi}}}},
+		"q": {Containers: map[string][]memplan.Block{"c": {{Nodes: numa.SetOf(0), Resource: "memory", Size: gi}}}},
 	})))
-	_, err = open(t, dir, "Static", one)
-	require.ErrorContains(t, err, "[memorymanager] (pod: p, container: c) the memory assignment uses memory resource that does not exist: it uses hugepages-2Mi of NUMA nodes 0, which have [memory]")
+	s, err = open(t, dir, "Static", one)
+	require.NoError(t, err, "nor does a page size that is gone")
+	require.Empty(t, s.GetMemoryBlocks("p", "c"))
+	require.Len(t, s.GetMemoryBlocks("q", "c"), 1)
+
+	records := testRecords()
+	uid := "ordinary"
+	require.EqualError(t, one.Check(uid, records.Pod(uid)),
+		"[memorymanager] (pod: ordinary, container: app) the memory assignment uses the NUMA that does not exist: it uses NUMA nodes 1, the machine has 0")
 }
 
 func TestPolicyThatChanged(t *testing.T) {

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpuplan
+
+import (
+	"slices"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+)
+
+// completeNodes is up to how many NUMA nodes with CPUs a list of hints is
+// complete: every set of nodes that can serve the request is in it.
+const completeNodes = 16
+
+// hints lists the sets of NUMA nodes that can give request CPUs out of free and
+// mine, which the pod holds already. Preferred are those as narrow as the
+// narrowest set that could on an idle node.
+//
+// Sets that hold all of mine are listed alone if one of them is preferred, so
+// that the pod does not hold CPUs on nodes where it does not run; otherwise
+// all are.
+//
+// On more than completeNodes nodes, only sets of the preferred size and the set
+// of all nodes are listed, and of the former only runs of neighbours among the
+// nodes that have room, and the nodes with the most room. This finds a preferred
+// set whenever there is one, but not every one.
+func (n *Node) hints(free, mine Set, request int) []numa.Hint {
+	room := n.newRoom(n.offer(free).Union(mine), request)
+	narrowest := n.narrowest(request)
+	must := n.nodesOf(mine)
+	var covering, all []numa.Hint
+	covered := false
+	for _, mask := range room.masks(n.topology.Nodes(), narrowest) {
+		if !room.fits(mask) {
+			continue
+		}
+		hint := numa.Hint{Nodes: mask, Preferred: mask.Size() == narrowest}
+		all = append(all, hint)
+		if must.IsSubsetOf(mask) {
+			covering = append(covering, hint)
+			covered = covered || hint.Preferred
+		}
+	}
+	if covered || must.IsEmpty() {
+		return covering
+	}
+	return all
+}
+
+// narrowest is how many nodes the request needs on an idle node. Reserved CPUs
+// do not count, since no pod ever gets them. A request that an idle node cannot
+// serve needs all nodes.
+func (n *Node) narrowest(request int) int {
+	idle := n.newRoom(n.offer(n.Allocatable()), request)
+	order := idle.byRoom(n.topology.Nodes())
+	for size := 1; size < len(order); size++ {
+		if idle.fits(numa.SetOf(order[:size]...)) {
+			return size
+		}
+		// The roomiest nodes have the most CPUs, but with whole cores of
+		// unequal size others may be the ones that add up.
+		if idle.whole && idle.sum(numa.SetOf(order[:size]...)) >= request && len(order) <= completeNodes {
+			for mask := range n.topology.Nodes().Subsets() {
+				if mask.Size() == size && idle.fits(mask) {
+					return size
+				}
+			}
+		}
+	}
+	return len(order)
+}
+
+// room is what each NUMA node can give to a request.
+type room struct {
+	node    *Node
+	offered Set
+	request int
+	perNode [numa.MaxNodes]int
+	// whole is set when only whole cores are given out.
+	whole bool
+}
+
+func (n *Node) newRoom(offered Set, request int) *room {
+	r := &room{node: n, offered: offered, request: request, whole: n.options.FullPCPUsOnly}
+	for _, c := range n.perNode(offered) {
+		r.perNode[c.node] = c.count
+	}
+	return r
+}
+
+func (r *room) sum(mask numa.Set) int {
+	total := 0
+	for id := range mask.All() {
+		total += r.perNode[id]
+	}
+	return total
+}
+
+// fits reports whether the nodes can give exactly what is asked for.
+func (r *room) fits(mask numa.Set) bool {
+	if r.sum(mask) < r.request {
+		return false
+	}
+	if !r.whole {
+		return true
+	}
+	p := picker{t: r.node.topology}
+	return p.addsUp(r.offered.Intersection(r.node.topology.OnNodes(mask)), r.request)
+}
+
+// byRoom orders nodes by how much they can give, the most first.
+func (r *room) byRoom(nodes numa.Set) []int {
+	order := nodes.List()
+	slices.SortStableFunc(order, func(a, b int) int { return r.perNode[b] - r.perNode[a] })
+	return order
+}
+
+// masks are the sets of nodes to look at, by growing size.
+func (r *room) masks(nodes numa.Set, preferred int) []numa.Set {
+	if nodes.Size() <= completeNodes {
+		return slices.Collect(nodes.Subsets())
+	}
+	var some []int
+	for id := range nodes.All() {
+		if r.perNode[id] > 0 {
+			some = append(some, id)
+		}
+	}
+	seen := map[numa.Set]bool{}
+	var masks []numa.Set
+	add := func(mask numa.Set) {
+		if !mask.IsEmpty() && !seen[mask] {
+			seen[mask] = true
+			masks = append(masks, mask)
+		}
+	}
+	for first := 0; first+preferred <= len(some); first++ {
+		add(numa.SetOf(some[first : first+preferred]...))
+	}
+	if preferred <= len(some) {
+		add(numa.SetOf(r.byRoom(numa.SetOf(some...))[:preferred]...))
+	}
+	add(numa.SetOf(some...))
+	add(nodes)
+	return masks
+}
