@@ -78,6 +78,11 @@ type node struct {
 	pods    []*v1.Pod
 	updates map[string]string
 	failing bool
+	// suffix ends every container's ID; before are the containers that the
+	// runtime has when a kubelet starts.
+	suffix string
+	before containermap.ContainerMap
+	stop   context.CancelFunc
 }
 
 func newNode(t *testing.T) *node {
@@ -90,7 +95,8 @@ func (n *node) active() []*v1.Pod {
 	return append([]*v1.Pod(nil), n.pods...)
 }
 
-// GetPodStatus reports every container as running, under an ID of its name.
+// GetPodStatus reports every container as running, under an ID of its name and
+// of how often it was started again.
 func (n *node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	for _, pod := range n.active() {
 		if pod.UID != uid {
@@ -98,19 +104,19 @@ func (n *node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 		}
 		var s v1.PodStatus
 		for _, c := range pod.Spec.InitContainers {
-			s.InitContainerStatuses = append(s.InitContainerStatuses, running(pod, c.Name))
+			s.InitContainerStatuses = append(s.InitContainerStatuses, n.running(pod, c.Name))
 		}
 		for _, c := range pod.Spec.Containers {
-			s.ContainerStatuses = append(s.ContainerStatuses, running(pod, c.Name))
+			s.ContainerStatuses = append(s.ContainerStatuses, n.running(pod, c.Name))
 		}
 		return s, true
 	}
 	return v1.PodStatus{}, false
 }
 
-func running(pod *v1.Pod, name string) v1.ContainerStatus {
+func (n *node) running(pod *v1.Pod, name string) v1.ContainerStatus {
 	return v1.ContainerStatus{
-		Name: name, ContainerID: "containerd://" + string(pod.UID) + "-" + name,
+		Name: name, ContainerID: "containerd://" + string(pod.UID) + "-" + name + n.suffix,
 		State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
 	}
 }
@@ -141,14 +147,18 @@ func (n *node) start() *manager {
 
 func (n *node) tryStart() (*manager, error) {
 	logger, ctx := ktesting.NewTestContext(n.t)
-	ctx, cancel := context.WithCancel(ctx)
-	n.t.Cleanup(cancel)
+	// The kubelet before this one has ended.
+	if n.stop != nil {
+		n.stop()
+	}
+	ctx, n.stop = context.WithCancel(ctx)
+	n.t.Cleanup(n.stop)
 	reservation := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(n.reserved.Size()), resource.DecimalSI)}
 	m, err := NewManager(logger, string(PolicyStatic), n.options, time.Hour, machine(), n.reserved, reservation, n.dir, n.affinity)
 	if err != nil {
 		return nil, err
 	}
-	return m.(*manager), m.Start(ctx, n.active, ready(true), n, n, containermap.NewContainerMap())
+	return m.(*manager), m.Start(ctx, n.active, ready(true), n, n, n.before)
 }
 
 func (n *node) add(pod *v1.Pod) {
@@ -430,6 +440,17 @@ func TestReconcileMovesTheSharedPool(t *testing.T) {
 	require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s"), "a failed update is tried again")
 	require.Equal(t, m.GetCPUAffinity("db", "backup-agent").String(), n.update("db-backup-agent"))
 
+	// A container that was started again was created with whatever the runtime
+	// thought right.
+	n.mu.Lock()
+	n.suffix = "-again"
+	n.mu.Unlock()
+	m.reconcile(context.Background())
+	require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s-again"))
+	n.mu.Lock()
+	n.suffix = ""
+	n.mu.Unlock()
+
 	// The loop is woken by an allocation; the period of this test is an hour.
 	more := pod("more", "", container("m", "2"))
 	n.add(more)
@@ -437,6 +458,40 @@ func TestReconcileMovesTheSharedPool(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return n.update("shared-s") == m.GetCPUAffinity("shared", "s").String()
 	}, time.Minute, time.Millisecond)
+}
+
+func TestPodsThatRanBeforeAreNotRefused(t *testing.T) {
+	gates(t, true)
+	n := newNode(t)
+	n.before = containermap.NewContainerMap()
+	n.before.Add("big", "a", "id")
+	big := pod("big", "", container("a", "15"))
+	n.add(big)
+	m := n.start()
+	logger, _ := ktesting.NewTestContext(t)
+	needs, holds := m.HoldsPod(logger, big)
+	require.True(t, needs && holds)
+	require.NoError(t, n.admit(m, big, false))
+	require.EqualValues(t, "host", m.GetResourceIsolationLevel(big, &big.Spec.Containers[0]))
+
+	// Nor does a full disk end it.
+	fits := pod("fits", "", container("a", "2"))
+	m.mu.Lock()
+	m.runningBefore["fits"] = true
+	m.mu.Unlock()
+	n.add(fits)
+	require.NoError(t, os.RemoveAll(n.dir))
+	require.NoError(t, n.admit(m, fits, false))
+	require.Empty(t, m.GetExclusiveCPUs("fits", "a").String())
+	require.NoError(t, os.Mkdir(n.dir, 0o755))
+
+	// A static pod that is made anew has the UID of the one that ran.
+	n.mu.Lock()
+	n.pods = nil
+	n.mu.Unlock()
+	m.reconcile(context.Background())
+	n.add(big)
+	require.ErrorContains(t, n.admit(m, big, false), "not enough cpus")
 }
 
 func TestMachineChangesOverAnIdleAndABusyNode(t *testing.T) {
@@ -458,11 +513,12 @@ func TestMachineChangesOverAnIdleAndABusyNode(t *testing.T) {
 	require.Equal(t, "2-7,10-15", m.GetCPUAffinity("", "").String())
 
 	// A record of CPUs that the machine has no more is dropped.
-	require.NoError(t, m.store.Load().Replace(m.contentOf(m.committed.With("gone", m.committed.Record("p").Without("a")))))
-	content := *m.store.Load().Content()
+	m.mu.Lock()
+	content := *m.content()
 	content.Assignments = content.Assignments.Clone()
 	content.Assignments["gone"] = map[string]cpuset.CPUSet{"x": cpuset.New(40)}
 	require.NoError(t, m.store.Load().Replace(&content))
+	m.mu.Unlock()
 	m = n.start()
 	require.Empty(t, m.GetExclusiveCPUs("gone", "x").String())
 	require.Equal(t, "1,9", m.GetExclusiveCPUs("p", "a").String())
