@@ -220,7 +220,7 @@ func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecyc
 		counts.failed()
 		return m.refuse(logger, plan.UID, err)
 	}
-	logger.V(2).Info("Allocated CPUs to a pod", "cpus", record.Pod, "containers", record.Containers, "affinity", affinity.Nodes)
+	logger.V(2).Info("Allocated CPUs to a pod", "cpus", record, "affinity", affinity.Nodes)
 	return nil
 }
 

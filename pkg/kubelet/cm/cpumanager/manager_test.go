@@ -115,6 +115,8 @@ func (n *node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 }
 
 func (n *node) running(pod *v1.Pod, name string) v1.ContainerStatus {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	return v1.ContainerStatus{
 		Name: name, ContainerID: "containerd://" + string(pod.UID) + "-" + name + n.suffix,
 		State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
@@ -424,12 +426,12 @@ func TestAPodInAdmissionIsNotStale(t *testing.T) {
 func TestReconcileMovesTheSharedPool(t *testing.T) {
 	gates(t, true)
 	n := newNode(t)
+	n.failing = true
 	m := n.start()
 	shared := pod("shared", "", container("s", ""))
 	n.add(shared)
 	db := database("db")
 	n.add(db)
-	n.failing = true
 	require.NoError(t, n.admit(m, db, true))
 	m.reconcile(context.Background())
 	require.Empty(t, n.update("shared-s"))

@@ -4,7 +4,6 @@ package cpuplan
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -215,18 +214,5 @@ func hintsText(r numa.Resource) string {
 }
 
 func writeRecord(out *strings.Builder, s State, uid string) {
-	r := s.Record(uid)
-	fmt.Fprintf(out, "%s:", uid)
-	if !r.Pod.IsEmpty() {
-		fmt.Fprintf(out, " pod=%s", r.Pod)
-	}
-	names := make([]string, 0, len(r.Containers))
-	for name := range r.Containers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintf(out, " %s=%s", name, r.Containers[name])
-	}
-	out.WriteString("\n")
+	fmt.Fprintf(out, "%s: %s\n", uid, s.Record(uid))
 }

@@ -5,6 +5,7 @@ package cpuplan
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Record is what one pod holds. It is not changed once it is part of a State.
@@ -32,6 +33,18 @@ func (r Record) IsEmpty() bool { return r.Pod.IsEmpty() && len(r.Containers) == 
 // Equals reports whether both records hold the same.
 func (r Record) Equals(o Record) bool {
 	return r.Pod.Equals(o.Pod) && maps.EqualFunc(r.Containers, o.Containers, Set.Equals)
+}
+
+// String writes the record for logs: "pod=1-4 a=1-2 b=3-4".
+func (r Record) String() string {
+	var parts []string
+	if !r.Pod.IsEmpty() {
+		parts = append(parts, "pod="+r.Pod.String())
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Containers)) {
+		parts = append(parts, name+"="+r.Containers[name].String())
+	}
+	return strings.Join(parts, " ")
 }
 
 // with returns a copy of the record in which the container holds cpus.
