@@ -19,8 +19,12 @@ const (
 func machineArgs(s Shape) []string {
 	args := []string{
 		"-machine", "q35",
-		// /dev/kvm may exist and yet hang a guest, so it is not even tried.
-		"-accel", "tcg,thread=multi",
+		// /dev/kvm may exist and yet hang a guest, so it is not even tried. One
+		// thread for all CPUs: with one each, a CPU may translate an instruction
+		// while another patches it and keep what it saw. Linux patches its code when
+		// the first cgroup gets a CFS quota, and guests hung in the breakpoint that
+		// was long gone. On two cores the emulation is no slower for it.
+		"-accel", "tcg,thread=single",
 		// Plain "max" is an AMD model, which shows the guest no siblings and one
 		// L3 cache per CPU. With Intel's name it shows both as they are.
 		"-cpu", "max,vendor=GenuineIntel",

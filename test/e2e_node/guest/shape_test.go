@@ -60,21 +60,21 @@ func TestParseShapeErrors(t *testing.T) {
 func TestMachineArgs(t *testing.T) {
 	for text, want := range map[string]string{
 		"2 nodes, 6 cores, 2 threads, 20Gi each": `
--machine q35 -accel tcg,thread=multi -cpu max,vendor=GenuineIntel
+-machine q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel
 -smp 24,sockets=2,cores=6,threads=2 -m 40960M
 -object memory-backend-ram,id=m0,size=20480M,reserve=off -numa node,nodeid=0,cpus=0-11,memdev=m0
 -object memory-backend-ram,id=m1,size=20480M,reserve=off -numa node,nodeid=1,cpus=12-23,memdev=m1
 -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=21
 -numa dist,src=1,dst=0,val=21 -numa dist,src=1,dst=1,val=10`,
 		"1 socket, 2 nodes, 2 cores, 1 thread, 2Gi each": `
--machine q35 -accel tcg,thread=multi -cpu max,vendor=GenuineIntel
+-machine q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel
 -smp 4,sockets=1,cores=4,threads=1 -m 4096M
 -object memory-backend-ram,id=m0,size=2048M,reserve=off -numa node,nodeid=0,cpus=0-1,memdev=m0
 -object memory-backend-ram,id=m1,size=2048M,reserve=off -numa node,nodeid=1,cpus=2-3,memdev=m1
 -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=12
 -numa dist,src=1,dst=0,val=12 -numa dist,src=1,dst=1,val=10`,
 		"1 node, 2 cores, 1 thread, 2Gi each": `
--machine q35 -accel tcg,thread=multi -cpu max,vendor=GenuineIntel
+-machine q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel
 -smp 2,sockets=1,cores=2,threads=1 -m 2048M
 -object memory-backend-ram,id=m0,size=2048M,reserve=off -numa node,nodeid=0,cpus=0-1,memdev=m0`,
 	} {
