@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpumanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
+	"k8s.io/kubernetes/pkg/features"
+	cmadmission "k8s.io/kubernetes/pkg/kubelet/cm/admission"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
+)
+
+// AllocatesPods implements topologymanager.PodAllocator.
+func (m *manager) AllocatesPods() bool { return true }
+
+// readPod reads what the pod asks for.
+func readPod(pod *v1.Pod) (podplan.Pod, error) {
+	return podplan.FromSpec(pod, podplan.Facts{
+		Guaranteed: v1qos.GetPodQOS(pod) == v1.PodQOSGuaranteed,
+		PodLevel: utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResources) &&
+			utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResourceManagers),
+	})
+}
+
+// Allocate implements Manager.
+func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Container, operation lifecycle.Operation) error {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "podUID", pod.UID, "containerName", container.Name)
+	if m.node == nil || operation != lifecycle.AddOperation {
+		return nil
+	}
+	plan, err := readPod(pod)
+	if err != nil {
+		return err
+	}
+	wanted, ok := plan.Container(container.Name)
+	if !ok {
+		return fmt.Errorf("container %q is not part of pod %s", container.Name, plan.Name)
+	}
+	if plan.ExclusiveCPUs(wanted) == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.removeStale(logger)
+	counts := containerCounts{m: m, plan: plan, container: wanted}
+	counts.requested()
+	view := m.view()
+	affinity := topologymanager.HintToNUMA(m.affinity.GetAffinity(logger, plan.UID, container.Name))
+	record, err := m.node.PlanContainer(view, plan, wanted, affinity)
+	if err == nil && record.Equals(view.Record(plan.UID)) {
+		counts.kept()
+		return nil
+	}
+	if err == nil {
+		err = m.change(plan.UID, record, func() { counts.allocated(record) })
+	}
+	if err != nil {
+		counts.failed()
+		return m.refuse(logger, plan.UID, err)
+	}
+	logger.V(2).Info("Allocated CPUs to a container", "cpus", record.Containers[container.Name], "affinity", affinity.Nodes)
+	return nil
+}
+
+// AllocatePod implements Manager.
+func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecycle.Operation) error {
+	logger = klog.LoggerWithValues(logger, "pod", klog.KObj(pod), "podUID", pod.UID)
+	if m.node == nil || operation != lifecycle.AddOperation {
+		return nil
+	}
+	plan, err := readPod(pod)
+	if err != nil {
+		return err
+	}
+	if plan.BudgetCPUs() == 0 {
+		warnNothingExclusive(logger, plan)
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.removeStale(logger)
+	counts := podCounts{m: m, plan: plan}
+	view := m.view()
+	affinity := m.podAffinity(logger, plan)
+	record, err := m.node.PlanPod(view, plan, affinity)
+	if err == nil && record.Equals(view.Record(plan.UID)) {
+		return nil
+	}
+	if err == nil {
+		err = m.change(plan.UID, record, func() { counts.allocated(record) })
+	}
+	if err != nil {
+		counts.failed()
+		return m.refuse(logger, plan.UID, err)
+	}
+	logger.V(2).Info("Allocated CPUs to a pod", "cpus", record, "affinity", affinity.Nodes)
+	return nil
+}
+
+// podAffinity is the affinity of the pod, which all its containers have.
+func (m *manager) podAffinity(logger klog.Logger, plan podplan.Pod) numa.Hint {
+	if len(plan.Containers) == 0 {
+		return numa.Hint{Any: true}
+	}
+	return topologymanager.HintToNUMA(m.affinity.GetAffinity(logger, plan.UID, plan.Containers[0].Name))
+}
+
+// warnNothingExclusive tells that containers which ask for CPUs of their own
+// get none because the pod budget is not a whole number.
+func warnNothingExclusive(logger klog.Logger, plan podplan.Pod) {
+	if plan.Budget == nil {
+		return
+	}
+	for _, c := range plan.Containers {
+		if count := plan.ExclusiveCPUs(c); count > 0 {
+			logger.Info("Warning: container gets no exclusive CPUs, since the pod budget is not a whole number of CPUs",
+				"containerName", c.Name, "requested", count, "budgetMilliCPU", plan.Budget.MilliCPU)
+		}
+	}
+}
+
+// refuse is the error of a pod that cannot have what it asks for, or none if the
+// pod ran before the kubelet started: it goes on in the shared pool.
+func (m *manager) refuse(logger klog.Logger, podUID string, err error) error {
+	if m.runningBefore[podUID] {
+		logger.Error(err, "Pod ran before the kubelet started and is admitted without exclusive CPUs")
+		return nil
+	}
+	logger.Error(err, "Could not allocate CPUs")
+	return publicError(err)
+}
+
+// publicError gives a refusal the type by which the kubelet names its reason.
+func publicError(err error) error {
+	var empty *podplan.EmptyPoolError
+	var smt *cpuplan.SMTAlignmentError
+	switch {
+	case errors.As(err, &empty):
+		return cmadmission.NewEmptyPodSharedPoolError(err)
+	case errors.As(err, &smt):
+		return SMTAlignmentError{
+			RequestedCPUs: smt.Requested, CpusPerCore: smt.ThreadsPerCore,
+			AvailablePhysicalCPUs: smt.Available, CausedByPhysicalCPUs: smt.NotEnough,
+			ContainerName: smt.Container,
+		}
+	}
+	return err
+}
