@@ -28,9 +28,13 @@ func (m *manager) AllocatesPods() bool { return true }
 func readPod(pod *v1.Pod) (podplan.Pod, error) {
 	return podplan.FromSpec(pod, podplan.Facts{
 		Guaranteed: v1qos.GetPodQOS(pod) == v1.PodQOSGuaranteed,
-		PodLevel: utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResources) &&
-			utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResourceManagers),
+		PodLevel:   utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResources) && podLevelManagers(),
 	})
+}
+
+// podLevelManagers reports whether the gate is on.
+func podLevelManagers() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResourceManagers)
 }
 
 // Allocate implements Manager.
@@ -48,6 +52,9 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 		return fmt.Errorf("container %q is not part of pod %s", container.Name, plan.Name)
 	}
 	if plan.ExclusiveCPUs(wanted) == 0 {
+		if _, whole := m.content().GetPodCPUSet(plan.UID); whole && !hasSlice(container) {
+			m.sharing.Store(containerKey{plan.UID, container.Name}, true)
+		}
 		return nil
 	}
 	m.mu.Lock()

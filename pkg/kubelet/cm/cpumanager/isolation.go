@@ -4,9 +4,7 @@ package cpumanager
 
 import (
 	v1 "k8s.io/api/core/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	resourcehelper "k8s.io/component-helpers/resource"
-	"k8s.io/kubernetes/pkg/features"
 	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 )
 
@@ -19,8 +17,7 @@ func (m *manager) GetResourceIsolationLevel(pod *v1.Pod, container *v1.Container
 		return cmqos.ResourceIsolationHost
 	}
 	_, recorded := content.GetPodCPUSet(string(pod.UID))
-	podLevel := recorded || utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResourceManagers) &&
-		resourcehelper.IsPodLevelResourcesSet(pod)
+	podLevel := recorded || podLevelManagers() && resourcehelper.IsPodLevelResourcesSet(pod)
 	if podLevel && !hasSlice(container) {
 		return cmqos.ResourceIsolationPod
 	}

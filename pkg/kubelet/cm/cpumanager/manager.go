@@ -62,7 +62,9 @@ type Manager interface {
 	State() state.Reader
 	// GetTopologyHints says where the container's exclusive CPUs could come from.
 	GetTopologyHints(logger klog.Logger, pod *v1.Pod, container *v1.Container, operation lifecycle.Operation) map[string][]topologymanager.TopologyHint
-	// GetExclusiveCPUs is the CPUs recorded for the container.
+	// GetExclusiveCPUs is the CPUs recorded for the container. While the gate
+	// for pod-level resource managers is off, the kubelet takes them for
+	// exclusive and lifts the container's CFS quota.
 	GetExclusiveCPUs(podUID, containerName string) cpuset.CPUSet
 	// GetPodCPUs is the CPUs of the pod's budget.
 	GetPodCPUs(podUID string) cpuset.CPUSet
@@ -102,6 +104,10 @@ type manager struct {
 	// store is set by Start; reading it needs no lock, and the kubelet reads
 	// before that.
 	store atomic.Pointer[state.Store]
+
+	// sharing has the containers (containerKey) that were seen to run in the
+	// pool of their pod.
+	sharing sync.Map
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -257,6 +263,9 @@ func (m *manager) State() state.Reader { return m.content() }
 
 // GetExclusiveCPUs implements Manager.
 func (m *manager) GetExclusiveCPUs(podUID, containerName string) cpuset.CPUSet {
+	if _, shares := m.sharing.Load(containerKey{podUID, containerName}); shares && !podLevelManagers() {
+		return cpuset.New()
+	}
 	cpus, _ := m.content().GetCPUSet(podUID, containerName)
 	return cpus
 }

@@ -134,5 +134,11 @@ func (m *manager) forgetContainers(active map[string]bool) {
 		m.containerMap.RemoveByContainerID(id)
 	}
 	maps.DeleteFunc(m.applied, func(key containerKey, _ appliedCPUs) bool { return !active[key.podUID] })
+	m.sharing.Range(func(key, _ any) bool {
+		if !active[key.(containerKey).podUID] {
+			m.sharing.Delete(key)
+		}
+		return true
+	})
 	maps.DeleteFunc(m.runningBefore, func(uid string, _ bool) bool { return !active[uid] })
 }
