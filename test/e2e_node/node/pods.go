@@ -77,7 +77,8 @@ func (n *Node) RemovePod(ctx context.Context, m Manifest) error {
 	return n.explain(ctx, err)
 }
 
-// FailedError tells of a pod that failed, which the kubelet does not take back.
+// FailedError tells of a pod that failed, which the kubelet does not take back,
+// or that it never took because its manifest is not valid.
 type FailedError struct {
 	Pod, Reason, Message string // as in the pod's status
 }
@@ -104,7 +105,7 @@ func (n *Node) WaitRunning(ctx context.Context, m Manifest) (*report.Report, err
 		last, lastErr = r, nil
 		pod := r.Pod(m.NodeName)
 		if pod == nil {
-			return false, nil
+			return false, n.manifestError(ctx, m)
 		}
 		if pod.Phase == string(v1.PodFailed) {
 			return false, &FailedError{Pod: m.Name, Reason: pod.Reason, Message: pod.Message}
@@ -115,6 +116,9 @@ func (n *Node) WaitRunning(ctx context.Context, m Manifest) (*report.Report, err
 		}
 		return pod.AllRunning(), nil
 	})
+	if failed := new(FailedError); errors.As(err, &failed) {
+		return last, failed // it says all; the logs would bury it
+	}
 	if err != nil {
 		if lastErr != nil {
 			err = fmt.Errorf("%w; last report: %w", err, lastErr)
@@ -122,6 +126,22 @@ func (n *Node) WaitRunning(ctx context.Context, m Manifest) (*report.Report, err
 		return last, n.explain(ctx, errors.Join(err, describe(last, m)))
 	}
 	return last, nil
+}
+
+// manifestError is what the kubelet has against a manifest, once it has said so
+// twice: the first time, it may have read a file that was being written. Nothing
+// but its log tells.
+func (n *Node) manifestError(ctx context.Context, m Manifest) error {
+	r, err := n.Guest.Run(ctx, fmt.Sprintf("grep -F 'Could not process manifest file' %s | grep -F %s", kubeletLog, m.path()))
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(r.Stdout)), "\n")
+	if len(lines) < 2 {
+		return nil
+	}
+	_, message, _ := strings.Cut(lines[len(lines)-1], "err=")
+	return &FailedError{Pod: m.Name, Reason: "the kubelet does not accept the manifest", Message: message}
 }
 
 // progress is a line on how far a pod is.

@@ -169,6 +169,14 @@ func runPod(ctx context.Context, n *node.Node, m node.Manifest, c node.Config, l
 	}
 	log("the kubelet is healthy; waiting for pod %s", m.Name)
 	r, err := n.WaitRunning(ctx, m)
+	if failed := new(node.FailedError); errors.As(err, &failed) && r != nil {
+		// The reason comes last, where it is seen.
+		fmt.Println()
+		if err := report.WritePicture(os.Stdout, r, c.ReservedCPUs); err != nil {
+			return err
+		}
+		fmt.Println()
+	}
 	if err != nil {
 		return err
 	}

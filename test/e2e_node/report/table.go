@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -25,7 +26,7 @@ func WriteTable(w io.Writer, p *Pod) error {
 			mems = "unset, all of " + c.MemsEffective
 		}
 		fmt.Fprintf(t, "  %s %s\t%s\t%s\t%s\t%s\t%s\n", c.Kind, c.Name,
-			orDash(c.Isolation), orDash(c.CPUs), orDash(mems), orDash(c.CPUMax), bytesText(c.MemoryMax))
+			orDash(cmp.Or(c.Isolation, c.State)), orDash(c.CPUs), orDash(mems), orDash(c.CPUMax), bytesText(c.MemoryMax))
 	}
 	if err := t.Flush(); err != nil {
 		return err

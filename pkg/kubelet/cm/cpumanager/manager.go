@@ -182,7 +182,8 @@ func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[s
 		}
 		m.fullPCPUsOnly = options.FullPCPUsOnly
 		logger.Info("CPU manager has read the machine", "cpus", cpus.All(), "numaNodes", cpus.Nodes(),
-			"reserved", m.node.Reserved(), "threadsPerCore", cpus.ThreadsPerCore(), "options", cpuPolicyOptions)
+			"reserved", m.node.Reserved(), "threadsPerCore", cpus.ThreadsPerCore(),
+			"fullPCPUsOnly", options.FullPCPUsOnly, "strictCPUReservation", options.StrictCPUReservation)
 	default:
 		return nil, fmt.Errorf("unknown policy: %q", cpuPolicyName)
 	}

@@ -318,7 +318,8 @@ func TestOptions(t *testing.T) {
 		{options: map[string]string{PreferAlignByUnCoreCacheOption: "true"}, err: `option "prefer-align-cpus-by-uncorecache" is not supported yet`},
 		{options: map[string]string{PreferAlignByUnCoreCacheOption: "false"}},
 		{options: map[string]string{DistributeCPUsAcrossNUMAOption: "true"}, err: `option "distribute-cpus-across-numa" is not supported yet`},
-		{options: map[string]string{AlignBySocketOption: "true"}, err: `CPU Manager Policy Alpha-level Options not enabled, but option "align-by-socket" provided`},
+		{options: map[string]string{AlignBySocketOption: "true"}, err: `option "align-by-socket" is not supported yet`},
+		{options: map[string]string{AlignBySocketOption: "false"}, err: `CPU Manager Policy Alpha-level Options not enabled, but option "align-by-socket" provided`},
 		{options: map[string]string{AlignBySocketOption: "true"}, gate: features.CPUManagerPolicyAlphaOptions, err: `option "align-by-socket" is not supported yet`},
 	} {
 		t.Run(fmt.Sprint(c.options, c.gate), func(t *testing.T) {

@@ -62,21 +62,21 @@ func CheckPolicyOptionAvailable(name string) error {
 func parseOptions(values map[string]string) (cpuplan.Options, error) {
 	var parsed cpuplan.Options
 	for _, name := range slices.Sorted(maps.Keys(values)) {
+		on, err := strconv.ParseBool(values[name])
+		o, known := options[name]
+		// Before the gate is looked at: turning that on would not help.
+		if known && o.set == nil && err == nil && on {
+			return parsed, fmt.Errorf("CPU Manager Policy option %q is not supported yet", name)
+		}
 		if err := CheckPolicyOptionAvailable(name); err != nil {
 			return parsed, err
 		}
-		on, err := strconv.ParseBool(values[name])
 		if err != nil {
 			return parsed, fmt.Errorf("bad value for option %q: %w", name, err)
 		}
-		set := options[name].set
-		if set == nil {
-			if on {
-				return parsed, fmt.Errorf("CPU Manager Policy option %q is not supported yet", name)
-			}
-			continue
+		if o.set != nil {
+			o.set(&parsed, on)
 		}
-		set(&parsed, on)
 	}
 	return parsed, nil
 }

@@ -68,20 +68,23 @@ func (n *Node) Explain(s State, pod podplan.Pod, container *podplan.Container) s
 			return err.Error()
 		}
 	}
-	what := "exclusive CPUs"
+	what := "CPUs"
 	if n.options.FullPCPUsOnly {
-		what = "exclusive CPUs on whole cores"
+		what = "CPUs on whole cores"
 	}
-	return fmt.Sprintf("cpu: %s asks for %d %s, free: %s", who, request, what, n.describe(n.offer(n.Free(s))))
+	return fmt.Sprintf("cpu: %s asks for %d %s; %s", who, request, what, n.describe(n.offer(n.Free(s))))
 }
 
-// describe counts the CPUs of a set on each NUMA node, with what the node has
-// at most: "NUMA node 0 has 3 of 10, NUMA node 1 has 5 of 10".
-func (n *Node) describe(cpus Set) string {
-	most := n.perNode(n.Allocatable())
-	parts := make([]string, len(most))
-	for i, c := range n.perNode(cpus) {
-		parts[i] = fmt.Sprintf("NUMA node %d has %d of %d", c.node, c.count, most[i].count)
+// describe says how many of the given free CPUs each NUMA node has, out of how
+// many: "NUMA node 0: 3 free of 12, 2 reserved; NUMA node 1: 5 free of 12".
+func (n *Node) describe(free Set) string {
+	all, reserved := n.perNode(n.topology.All()), n.perNode(n.reserved)
+	parts := make([]string, len(all))
+	for i, c := range n.perNode(free) {
+		parts[i] = fmt.Sprintf("NUMA node %d: %d free of %d", c.node, c.count, all[i].count)
+		if reserved[i].count > 0 {
+			parts[i] += fmt.Sprintf(", %d reserved", reserved[i].count)
+		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, "; ")
 }

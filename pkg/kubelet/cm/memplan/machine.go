@@ -186,9 +186,13 @@ func add(a, b uint64) uint64 {
 	return a + b
 }
 
-// Bytes writes a size for people, exactly: with the largest binary unit that
-// divides it.
+// Bytes writes a size for people: with the largest binary unit that divides it
+// or, what no one can read otherwise, in hundredths of a Gi.
 func Bytes(size uint64) string {
+	const mi, gi = 1 << 20, 1 << 30
+	if size >= gi && size%mi != 0 {
+		return fmt.Sprintf("%.2fGi", float64(size)/gi)
+	}
 	units := []string{"", "Ki", "Mi", "Gi", "Ti"}
 	unit := 0
 	for size > 0 && size%1024 == 0 && unit < len(units)-1 {
