@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,12 +89,32 @@ type node struct {
 	shape shape
 	settings
 	kubelet
-	pods    []*v1.Pod
 	started map[string]bool
 	stop    context.CancelFunc
+
+	// mu guards the pods, which managers ask for in the background too.
+	mu   sync.Mutex
+	pods []*v1.Pod
 }
 
-func (n *node) active() []*v1.Pod { return slices.Clone(n.pods) }
+// active is the pods that the kubelet has.
+func (n *node) active() []*v1.Pod {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.pods)
+}
+
+func (n *node) add(pod *v1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = append(n.pods, pod)
+}
+
+func (n *node) remove(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = slices.DeleteFunc(n.pods, func(pod *v1.Pod) bool { return pod.Name == name })
+}
 
 // ready is all sources of pods having reported.
 type ready struct{}
@@ -157,7 +178,7 @@ func (n *node) admit(pod *v1.Pod) lifecycle.PodAdmitResult {
 // running is the containers that the runtime knows of.
 func (n *node) running() containermap.ContainerMap {
 	containers := containermap.NewContainerMap()
-	for _, pod := range n.pods {
+	for _, pod := range n.active() {
 		if n.started[pod.Name] {
 			for _, c := range pod.Spec.Containers {
 				containers.Add(string(pod.UID), c.Name, containerID(pod, c.Name))

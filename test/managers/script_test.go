@@ -45,16 +45,16 @@ func TestScripts(t *testing.T) {
 				return n.restart(d)
 			case "admit":
 				pod := parsePod(t, d.Input)
-				n.pods = append(n.pods, pod)
+				n.add(pod)
 				before := n.files()
 				if result := n.admit(pod); !result.Admit {
-					n.pods = n.pods[:len(n.pods)-1]
+					n.remove(pod.Name)
 					require.Equal(t, before, n.files(), "a refused pod leaves something behind")
 					return fmt.Sprintf("%s: %s\n", result.Reason, result.Message)
 				}
 				return n.describe(pod)
 			case "start":
-				for _, pod := range n.pods {
+				for _, pod := range n.active() {
 					if pod.Name == d.CmdArgs[0].Key {
 						n.startContainers(pod)
 						return n.describe(pod)
@@ -62,17 +62,11 @@ func TestScripts(t *testing.T) {
 				}
 				t.Fatalf("no pod %s", d.CmdArgs[0].Key)
 			case "remove":
-				var kept []*v1.Pod
-				for _, pod := range n.pods {
-					if pod.Name != d.CmdArgs[0].Key {
-						kept = append(kept, pod)
-					}
-				}
-				n.pods = kept
+				n.remove(d.CmdArgs[0].Key)
 				return ""
 			case "state":
 				var b strings.Builder
-				for _, pod := range n.pods {
+				for _, pod := range n.active() {
 					b.WriteString(n.describe(pod))
 				}
 				fmt.Fprintf(&b, "shared pool %s\n", n.cpu.State().GetDefaultCPUSet())
@@ -87,7 +81,7 @@ func TestScripts(t *testing.T) {
 // restart starts a new kubelet, which admits every pod again.
 func (n *node) restart(d *datadriven.TestData) string {
 	var before strings.Builder
-	for _, pod := range n.pods {
+	for _, pod := range n.active() {
 		before.WriteString(n.describe(pod))
 	}
 	files := n.files()
@@ -96,8 +90,7 @@ func (n *node) restart(d *datadriven.TestData) string {
 		return err.Error() + "\n"
 	}
 	var out, after strings.Builder
-	pods := n.pods
-	for _, pod := range pods {
+	for _, pod := range n.active() {
 		if result := n.admit(pod); !result.Admit {
 			fmt.Fprintf(&out, "%s killed: %s: %s\n", pod.Name, result.Reason, result.Message)
 		}
