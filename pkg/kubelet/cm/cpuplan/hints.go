@@ -24,6 +24,9 @@ func (n *Node) ContainerHints(s State, pod podplan.Pod, container podplan.Contai
 	if held, ok := record.Containers[container.Name]; ok {
 		return n.recordedHint(held), true
 	}
+	if !record.Pod.IsEmpty() {
+		return n.recordedHint(record.Pod), true
+	}
 	return numa.Resource{Name: ResourceName, Hints: n.hints(n.Free(s), n.reusable(pod, record, container.Name), request)}, true
 }
 
@@ -35,7 +38,7 @@ func (n *Node) PodHints(s State, pod podplan.Pod) (numa.Resource, bool) {
 		return numa.Resource{}, false
 	}
 	record := s.Record(pod.UID)
-	if n.holdsAll(pod, record) {
+	if n.holdsAll(pod, record) || !record.Pod.IsEmpty() {
 		return n.recordedHint(record.CPUs()), true
 	}
 	if pod.Budget != nil {

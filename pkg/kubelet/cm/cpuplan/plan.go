@@ -11,7 +11,8 @@ import (
 
 // PlanContainer returns the pod's record with the container's exclusive CPUs in
 // it. A container that asks for none, or that holds CPUs already, leaves the
-// record as it is: what is recorded wins over the request.
+// record as it is: what is recorded wins over the request. A pod that was
+// allocated as a whole is completed as one, whatever the scope is now.
 //
 // The CPUs come from the affinity's nodes first. Within the same nodes, CPUs of
 // the pod's own ended init containers are reused before others are taken, so
@@ -21,6 +22,9 @@ func (n *Node) PlanContainer(s State, pod podplan.Pod, container podplan.Contain
 	count := pod.ExclusiveCPUs(container)
 	if _, held := record.Containers[container.Name]; held || count == 0 {
 		return record, nil
+	}
+	if !record.Pod.IsEmpty() {
+		return n.PlanPod(s, pod, affinity)
 	}
 	reusable := n.reusable(pod, record, container.Name)
 	free := n.offer(n.Free(s))
