@@ -27,7 +27,7 @@ func (n *Node) ContainerHints(s State, pod podplan.Pod, container podplan.Contai
 	if !record.Pod.IsEmpty() {
 		return n.recordedHint(record.Pod), true
 	}
-	return numa.Resource{Name: ResourceName, Hints: n.hints(n.Free(s), n.reusable(pod, record, container.Name), request)}, true
+	return numa.Resource{Name: ResourceName, Hints: n.hints(n.Free(s), n.reusable(pod, record, container.Name), request, peakCPUs(pod, container))}, true
 }
 
 // PodHints says where the exclusive CPUs of the whole pod could come from. It
@@ -46,7 +46,7 @@ func (n *Node) PodHints(s State, pod podplan.Pod) (numa.Resource, bool) {
 			return numa.Resource{Name: ResourceName}, true
 		}
 	}
-	return numa.Resource{Name: ResourceName, Hints: n.hints(n.Free(s), record.CPUs(), request)}, true
+	return numa.Resource{Name: ResourceName, Hints: n.hints(n.Free(s), record.CPUs(), request, request)}, true
 }
 
 // recordedHint is the one hint of CPUs that are held already: where they are.

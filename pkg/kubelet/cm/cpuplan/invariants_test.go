@@ -104,7 +104,9 @@ func TestRandomPods(t *testing.T) {
 		topology := randomTopology(r)
 		count := 1 + r.IntN(min(3, topology.All().Size()))
 		strict := machine%2 == 0 && count < topology.All().Size()
-		node, err := NewNode(topology, Set{}, count, Options{FullPCPUsOnly: machine%3 == 0, StrictCPUReservation: strict})
+		options := randomOptions(r, topology)
+		options.StrictCPUReservation = strict
+		node, err := NewNode(topology, Set{}, count, options)
 		require.NoError(t, err)
 		var state State
 		pods := map[string]podplan.Pod{}
@@ -138,6 +140,20 @@ func TestRandomPods(t *testing.T) {
 		}
 	}
 	require.Greater(t, min(admitted, refused), 500)
+}
+
+// randomOptions are options that may be set together on the machine.
+func randomOptions(r *rand.Rand, t *Topology) Options {
+	o := Options{
+		FullPCPUsOnly:        r.IntN(3) == 0,
+		DistributeAcrossNUMA: r.IntN(3) == 0,
+		AlignBySocket:        r.IntN(3) == 0 && len(t.sockets.units) <= len(t.nodes.units),
+	}
+	if !o.DistributeAcrossNUMA {
+		o.PreferUncoreCache = r.IntN(3) == 0
+		o.DistributeAcrossCores = r.IntN(3) == 0 && !o.FullPCPUsOnly && !o.PreferUncoreCache
+	}
+	return o
 }
 
 func check(t *testing.T, node *Node, s State, pods map[string]podplan.Pod) {

@@ -14,7 +14,12 @@ const completeNodes = 16
 
 // hints lists the sets of NUMA nodes that can give request CPUs out of free and
 // mine, which the pod holds already. Preferred are those as narrow as the
-// narrowest set that could on an idle node.
+// narrowest set that could on an idle node and, when aligned by socket, those
+// that span no more sockets than it takes there.
+//
+// For the first of several containers that share CPUs one after the other, peak
+// is how many these need together: sets are left out to which no other nodes can
+// be added for that, as long as a preferred one remains.
 //
 // Sets that hold all of mine are listed alone if one of them is preferred, so
 // that the pod does not hold CPUs on nodes where it does not run; otherwise
@@ -24,9 +29,10 @@ const completeNodes = 16
 // of all nodes are listed, and of the former only runs of neighbours among the
 // nodes that have room, and the nodes with the most room. This finds a preferred
 // set whenever there is one, but not every one.
-func (n *Node) hints(free, mine Set, request int) []numa.Hint {
+func (n *Node) hints(free, mine Set, request, peak int) []numa.Hint {
 	room := n.newRoom(n.offer(free).Union(mine), request)
 	narrowest := n.narrowest(request)
+	fewestSockets := n.fewestSockets(request)
 	must := n.nodesOf(mine)
 	var covering, all []numa.Hint
 	covered := false
@@ -34,7 +40,7 @@ func (n *Node) hints(free, mine Set, request int) []numa.Hint {
 		if !room.fits(mask) {
 			continue
 		}
-		hint := numa.Hint{Nodes: mask, Preferred: mask.Size() == narrowest}
+		hint := numa.Hint{Nodes: mask, Preferred: mask.Size() == narrowest || n.options.AlignBySocket && n.sockets(mask) == fewestSockets}
 		all = append(all, hint)
 		if must.IsSubsetOf(mask) {
 			covering = append(covering, hint)
@@ -42,9 +48,68 @@ func (n *Node) hints(free, mine Set, request int) []numa.Hint {
 		}
 	}
 	if covered || must.IsEmpty() {
-		return covering
+		all = covering
+	}
+	if peak > request {
+		return n.withRoomFor(all, room, peak)
 	}
 	return all
+}
+
+// withRoomFor leaves out the hints whose nodes cannot be part of what peak CPUs
+// need, if a preferred hint remains.
+func (n *Node) withRoomFor(hints []numa.Hint, room *room, peak int) []numa.Hint {
+	width := n.narrowest(peak)
+	order := room.byRoom(n.topology.Nodes())
+	preferred := false
+	var roomy []numa.Hint
+	for _, hint := range hints {
+		mask := hint.Nodes
+		for _, id := range order {
+			if mask.Size() >= width {
+				break
+			}
+			mask = mask.Union(numa.SetOf(id))
+		}
+		if room.sum(mask) >= peak {
+			roomy = append(roomy, hint)
+			preferred = preferred || hint.Preferred
+		}
+	}
+	if !preferred {
+		return hints
+	}
+	return roomy
+}
+
+// sockets is how many sockets the nodes lie in.
+func (n *Node) sockets(nodes numa.Set) int {
+	cpus, count := n.topology.OnNodes(nodes), 0
+	for _, socket := range n.topology.sockets.units {
+		if socket.cpus.Overlaps(cpus) {
+			count++
+		}
+	}
+	return count
+}
+
+// fewestSockets is how many sockets the request needs on an idle node.
+func (n *Node) fewestSockets(request int) int {
+	if !n.options.AlignBySocket {
+		return 0
+	}
+	idle := n.offer(n.Allocatable())
+	var sizes []int
+	for _, socket := range n.topology.sockets.units {
+		sizes = append(sizes, socket.cpus.Intersection(idle).Size())
+	}
+	slices.SortFunc(sizes, func(a, b int) int { return b - a })
+	for i, size := range sizes {
+		if request -= size; request <= 0 {
+			return i + 1
+		}
+	}
+	return len(sizes)
 }
 
 // narrowest is how many nodes the request needs on an idle node. Reserved CPUs

@@ -14,6 +14,16 @@ type Options struct {
 	FullPCPUsOnly bool
 	// StrictCPUReservation keeps the reserved CPUs out of the node shared pool.
 	StrictCPUReservation bool
+	// DistributeAcrossNUMA spreads what needs several NUMA nodes evenly over
+	// them, instead of filling one after the other.
+	DistributeAcrossNUMA bool
+	// AlignBySocket prefers NUMA nodes of one socket to others.
+	AlignBySocket bool
+	// DistributeAcrossCores gives out single threads of as many physical cores
+	// as there are.
+	DistributeAcrossCores bool
+	// PreferUncoreCache prefers CPUs that share a last-level cache.
+	PreferUncoreCache bool
 }
 
 // Node is what does not change while the kubelet runs: the machine's CPUs, the
@@ -26,13 +36,17 @@ type Node struct {
 }
 
 // NewNode returns a node whose reserved CPUs are the given ones or, when that
-// set is empty, as many as count says, chosen as Take does. It fails when the
-// set does not have that many CPUs or has CPUs that the machine does not, and
-// when a strict reservation would leave no shared pool.
+// set is empty, as many as count says, chosen as the options choose for pods. It
+// fails when the set does not have that many CPUs or has CPUs that the machine
+// does not, when a strict reservation would leave no shared pool, and when CPUs
+// are to be aligned by socket on a machine whose sockets share NUMA nodes.
 func NewNode(t *Topology, reserved Set, count int, options Options) (*Node, error) {
+	if sockets, nodes := len(t.sockets.units), len(t.nodes.units); options.AlignBySocket && sockets > nodes {
+		return nil, fmt.Errorf("Align by socket is not compatible with hardware where number of sockets are more than number of NUMA (%d sockets, %d NUMA nodes with CPUs)", sockets, nodes)
+	}
 	if reserved.IsEmpty() {
 		// Choosing too few is reported below, with both numbers.
-		reserved, _ = t.Take(t.All(), count)
+		reserved = chooseReserved(t, count, options)
 	}
 	if missing := reserved.Difference(t.All()); !missing.IsEmpty() {
 		return nil, fmt.Errorf("[cpumanager] reserved CPUs %q are not among the machine's online CPUs %q", missing, t.All())
@@ -91,14 +105,6 @@ func (n *Node) offer(free Set) Set {
 		return n.topology.WholeCores(free)
 	}
 	return free
-}
-
-// choose takes count CPUs out of from as the options ask.
-func (n *Node) choose(from Set, count int) (Set, error) {
-	if n.options.FullPCPUsOnly {
-		return n.topology.TakeWholeCores(from, count)
-	}
-	return n.topology.Take(from, count)
 }
 
 // perNode counts the CPUs of a set on each NUMA node.

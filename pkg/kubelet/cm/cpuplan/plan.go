@@ -15,8 +15,9 @@ import (
 // allocated as a whole is completed as one, whatever the scope is now.
 //
 // The CPUs come from the affinity's nodes first. Within the same nodes, CPUs of
-// the pod's own ended init containers are reused before others are taken, so
-// that a pod does not hold more than it uses.
+// the pod's own ended init containers are reused before others are taken, and an
+// init container gets its CPUs out of those that the containers after it are
+// going to get, so that a pod does not hold more than its largest phase uses.
 func (n *Node) PlanContainer(s State, pod podplan.Pod, container podplan.Container, affinity numa.Hint) (Record, error) {
 	record := s.Record(pod.UID)
 	count := pod.ExclusiveCPUs(container)
@@ -33,7 +34,7 @@ func (n *Node) PlanContainer(s State, pod podplan.Pod, container podplan.Contain
 			return Record{}, err
 		}
 	}
-	cpus, err := n.allocate(free, reusable, count, affinity)
+	cpus, err := n.allocateWithin(free, reusable, count, peakCPUs(pod, container), affinity)
 	if err != nil {
 		return Record{}, fmt.Errorf("%w (container %q; %s)", err, container.Name, n.describe(free.Union(reusable)))
 	}
@@ -109,51 +110,6 @@ func (n *Node) holdsAll(pod podplan.Pod, record Record) bool {
 		}
 	}
 	return !record.IsEmpty()
-}
-
-// allocate takes count CPUs out of mine and free, on the affinity's nodes as
-// far as these have enough, and out of mine before free.
-func (n *Node) allocate(free, mine Set, count int, affinity numa.Hint) (Set, error) {
-	all := free.Union(mine)
-	// Each pool holds the one before it, so that a core of which one thread
-	// is mine and one is free is whole in the later pool.
-	pools := []Set{mine, all}
-	if !affinity.Any {
-		near := n.topology.OnNodes(affinity.Nodes)
-		pools = []Set{mine.Intersection(near), all.Intersection(near), mine.Union(all.Intersection(near)), all}
-	}
-	var taken Set
-	for _, pool := range pools {
-		pool = pool.Difference(taken)
-		need := count - taken.Size()
-		want := min(need, pool.Size())
-		if n.options.FullPCPUsOnly {
-			want = n.mostWholeCores(pool, all.Difference(taken), need)
-		}
-		cpus, err := n.choose(pool, want)
-		if err != nil {
-			return Set{}, err
-		}
-		taken = taken.Union(cpus)
-	}
-	if taken.Size() != count {
-		return Set{}, &NotEnoughError{Requested: count, Offered: all}
-	}
-	return taken, nil
-}
-
-// mostWholeCores is how many of need CPUs whole cores of the pool can give at
-// the most while whole cores elsewhere in all can give the rest; 0 if none.
-func (n *Node) mostWholeCores(pool, all Set, need int) int {
-	p := picker{t: n.topology}
-	inside := n.topology.WholeCores(pool)
-	outside := all.Difference(inside)
-	for most := min(need, inside.Size()); most > 0; most-- {
-		if p.addsUp(inside, most) && p.addsUp(outside, need-most) {
-			return most
-		}
-	}
-	return 0
 }
 
 // reusable is the CPUs of the pod's standard init containers that no other

@@ -16,7 +16,7 @@ import (
 
 // TestScripts runs the golden scripts under testdata. Commands:
 //
-//	machine [reserved=SET] [full-pcpus-only] [strict]
+//	machine [reserved=(CPU,...)|count=N] [option of the static policy]...
 //	  one line a core: socket node cache cpu[,cpu...]
 //	plan [affinity=NODES] [scope=pod|container]
 //	  one line a pod and its containers, as podFromText reads them; the pod is
@@ -161,7 +161,12 @@ func machineFromText(d *datadriven.TestData) (*Node, error) {
 		}
 	}
 	return NewNode(topology, NewSet(reserved...), count, Options{
-		FullPCPUsOnly: d.HasArg("full-pcpus-only"), StrictCPUReservation: d.HasArg("strict"),
+		FullPCPUsOnly:         d.HasArg("full-pcpus-only"),
+		StrictCPUReservation:  d.HasArg("strict-cpu-reservation"),
+		DistributeAcrossNUMA:  d.HasArg("distribute-cpus-across-numa"),
+		AlignBySocket:         d.HasArg("align-by-socket"),
+		DistributeAcrossCores: d.HasArg("distribute-cpus-across-cores"),
+		PreferUncoreCache:     d.HasArg("prefer-align-cpus-by-uncorecache"),
 	})
 }
 

@@ -19,6 +19,16 @@ func (e *NotEnoughError) Error() string {
 	return fmt.Sprintf("not enough cpus available to satisfy request: requested=%d, available=%d", e.Requested, e.Offered.Size())
 }
 
+// packing is how take chooses among the CPUs on offer.
+type packing struct {
+	// wholeCores takes cores with all their threads or not at all.
+	wholeCores bool
+	// spread takes one thread of each core before it takes a second one.
+	spread bool
+	// caches prefers CPUs that share a last-level cache.
+	caches bool
+}
+
 // Take chooses n of the CPUs in from, packed: it fills whole units before it
 // breaks one, and among units it prefers those with the fewest CPUs left on
 // offer, so that larger holes stay whole for later requests. In order:
@@ -32,33 +42,45 @@ func (e *NotEnoughError) Error() string {
 // This is the order of the kubelet's static policy (KEP-693), with each unit
 // judged by its own size. The result is always a subset of from. Ties go to
 // the lower ID, so equal inputs give equal results.
-func (t *Topology) Take(from Set, n int) (Set, error) {
-	from = from.Intersection(t.all)
-	if n > from.Size() {
-		return Set{}, &NotEnoughError{Requested: n, Offered: from}
-	}
-	p := picker{t: t, free: from, need: max(n, 0)}
-	first, second := t.outerLevels()
-	p.takeUnits(p.inOrder(first), nil)
-	p.takeUnits(p.inOrder(second, first), nil)
-	p.takeCores()
-	p.takeSingles()
-	return p.taken, nil
-}
+func (t *Topology) Take(from Set, n int) (Set, error) { return t.take(from, n, packing{}) }
 
 // TakeWholeCores is Take without step 3: the result consists of whole cores
 // only. It fails with a NotEnoughError when the cores that are on offer with
 // all their threads do not add up to exactly n CPUs.
 func (t *Topology) TakeWholeCores(from Set, n int) (Set, error) {
-	whole := t.WholeCores(from.Intersection(t.all))
-	p := picker{t: t, free: whole, need: max(n, 0)}
-	if !p.addsUp(p.free, p.need) {
-		return Set{}, &NotEnoughError{Requested: n, Offered: whole}
+	return t.take(from, n, packing{wholeCores: true})
+}
+
+// take is Take with other ways to pack. Caches come between steps 1 and 2 (see
+// takeCaches), and spreading replaces steps 2 and 3 (see takeSpread).
+func (t *Topology) take(from Set, n int, how packing) (Set, error) {
+	from = from.Intersection(t.all)
+	if how.wholeCores {
+		from = t.WholeCores(from)
+	}
+	p := picker{t: t, free: from, need: max(n, 0)}
+	var feasible func(Set, int) bool
+	if how.wholeCores {
+		feasible = p.addsUp
+	}
+	if n > from.Size() || feasible != nil && !feasible(from, p.need) {
+		return Set{}, &NotEnoughError{Requested: n, Offered: from}
 	}
 	first, second := t.outerLevels()
-	p.takeUnits(p.inOrder(first), p.addsUp)
-	p.takeUnits(p.inOrder(second, first), p.addsUp)
-	p.takeExactCores()
+	p.takeUnits(p.inOrder(first), feasible)
+	p.takeUnits(p.inOrder(second, first), feasible)
+	if how.caches {
+		p.takeCaches(feasible)
+	}
+	switch {
+	case how.wholeCores:
+		p.takeExactCores(p.coresInOrder())
+	case how.spread:
+		p.takeSpread()
+	default:
+		p.takeCores()
+		p.takeSingles()
+	}
 	return p.taken, nil
 }
 
@@ -118,10 +140,9 @@ func (p *picker) takeSingles() {
 	}
 }
 
-// takeExactCores completes the need from whole cores. A core is taken only if
-// the cores after it can complete the rest.
-func (p *picker) takeExactCores() {
-	cores := p.coresInOrder()
+// takeExactCores completes the need from whole cores, which must be able to. A
+// core is taken only if the cores after it can complete the rest.
+func (p *picker) takeExactCores(cores []unit) {
 	after := make([]sums, len(cores)+1)
 	after[len(cores)] = newSums(p.need)
 	for i := len(cores) - 1; i >= 0; i-- {

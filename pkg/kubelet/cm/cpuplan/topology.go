@@ -120,6 +120,17 @@ func (t *Topology) OnNodes(nodes numa.Set) Set {
 	return cpus
 }
 
+// inSocketsOf is every CPU of the sockets that the given CPUs lie in.
+func (t *Topology) inSocketsOf(cpus Set) Set {
+	var all Set
+	for _, socket := range t.sockets.units {
+		if socket.cpus.Overlaps(cpus) {
+			all = all.Union(socket.cpus)
+		}
+	}
+	return all
+}
+
 // Siblings is the given CPUs and every CPU that shares a core with one.
 func (t *Topology) Siblings(cpus Set) Set {
 	var all Set
