@@ -170,6 +170,9 @@ func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[s
 			return nil, err
 		}
 		options, err := parseOptions(cpuPolicyOptions)
+		if err == nil {
+			err = checkOptions(options, affinity)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("new static policy error: %w", err)
 		}
@@ -183,7 +186,7 @@ func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[s
 		m.fullPCPUsOnly = options.FullPCPUsOnly
 		logger.Info("CPU manager has read the machine", "cpus", cpus.All(), "numaNodes", cpus.Nodes(),
 			"reserved", m.node.Reserved(), "threadsPerCore", cpus.ThreadsPerCore(),
-			"fullPCPUsOnly", options.FullPCPUsOnly, "strictCPUReservation", options.StrictCPUReservation)
+			"options", options)
 	default:
 		return nil, fmt.Errorf("unknown policy: %q", cpuPolicyName)
 	}

@@ -4,7 +4,6 @@ package cpumanager
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -13,11 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/component-base/featuregate"
-	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2/ktesting"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
@@ -304,38 +299,6 @@ func TestMachineChangesOverAnIdleAndABusyNode(t *testing.T) {
 	m = n.start()
 	require.Empty(t, m.GetExclusiveCPUs("gone", "x").String())
 	require.Equal(t, "1,9", m.GetExclusiveCPUs("p", "a").String())
-}
-
-func TestOptions(t *testing.T) {
-	for _, c := range []struct {
-		options map[string]string
-		gate    featuregate.Feature
-		err     string
-	}{
-		{options: map[string]string{FullPCPUsOnlyOption: "true", StrictCPUReservationOption: "true"}},
-		{options: map[string]string{FullPCPUsOnlyOption: "yes"}, err: `bad value for option "full-pcpus-only"`},
-		{options: map[string]string{"fast": "true"}, err: `unknown CPU Manager Policy option: "fast"`},
-		{options: map[string]string{PreferAlignByUnCoreCacheOption: "true"}, err: `option "prefer-align-cpus-by-uncorecache" is not supported yet`},
-		{options: map[string]string{PreferAlignByUnCoreCacheOption: "false"}},
-		{options: map[string]string{DistributeCPUsAcrossNUMAOption: "true"}, err: `option "distribute-cpus-across-numa" is not supported yet`},
-		{options: map[string]string{AlignBySocketOption: "true"}, err: `option "align-by-socket" is not supported yet`},
-		{options: map[string]string{AlignBySocketOption: "false"}, err: `CPU Manager Policy Alpha-level Options not enabled, but option "align-by-socket" provided`},
-		{options: map[string]string{AlignBySocketOption: "true"}, gate: features.CPUManagerPolicyAlphaOptions, err: `option "align-by-socket" is not supported yet`},
-	} {
-		t.Run(fmt.Sprint(c.options, c.gate), func(t *testing.T) {
-			if c.gate != "" {
-				featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, c.gate, true)
-			}
-			n := newNode(t)
-			n.options = c.options
-			_, err := n.tryStart()
-			if c.err == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, c.err)
-			}
-		})
-	}
 }
 
 func TestConfigurationErrors(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
 
 // Names of the static policy's options.
@@ -31,17 +32,34 @@ type option struct {
 	// options that are generally available.
 	gate     featuregate.Feature
 	maturity string
-	// set is nil for an option that is not supported yet.
-	set func(*cpuplan.Options, bool)
+	set      func(*cpuplan.Options, bool)
 }
 
 var options = map[string]option{
-	FullPCPUsOnlyOption:             {set: func(o *cpuplan.Options, on bool) { o.FullPCPUsOnly = on }},
-	StrictCPUReservationOption:      {set: func(o *cpuplan.Options, on bool) { o.StrictCPUReservation = on }},
-	PreferAlignByUnCoreCacheOption:  {},
-	DistributeCPUsAcrossNUMAOption:  {gate: features.CPUManagerPolicyBetaOptions, maturity: "Beta"},
-	AlignBySocketOption:             {gate: features.CPUManagerPolicyAlphaOptions, maturity: "Alpha"},
-	DistributeCPUsAcrossCoresOption: {gate: features.CPUManagerPolicyAlphaOptions, maturity: "Alpha"},
+	FullPCPUsOnlyOption:            {set: func(o *cpuplan.Options, on bool) { o.FullPCPUsOnly = on }},
+	StrictCPUReservationOption:     {set: func(o *cpuplan.Options, on bool) { o.StrictCPUReservation = on }},
+	PreferAlignByUnCoreCacheOption: {set: func(o *cpuplan.Options, on bool) { o.PreferUncoreCache = on }},
+	DistributeCPUsAcrossNUMAOption: {
+		gate: features.CPUManagerPolicyBetaOptions, maturity: "Beta",
+		set: func(o *cpuplan.Options, on bool) { o.DistributeAcrossNUMA = on },
+	},
+	AlignBySocketOption: {
+		gate: features.CPUManagerPolicyAlphaOptions, maturity: "Alpha",
+		set: func(o *cpuplan.Options, on bool) { o.AlignBySocket = on },
+	},
+	DistributeCPUsAcrossCoresOption: {
+		gate: features.CPUManagerPolicyAlphaOptions, maturity: "Alpha",
+		set: func(o *cpuplan.Options, on bool) { o.DistributeAcrossCores = on },
+	},
+}
+
+// exclusive are the pairs of options that contradict each other, or of which
+// nobody has said yet what they mean together.
+var exclusive = [][2]string{
+	{FullPCPUsOnlyOption, DistributeCPUsAcrossCoresOption},
+	{DistributeCPUsAcrossNUMAOption, DistributeCPUsAcrossCoresOption},
+	{PreferAlignByUnCoreCacheOption, DistributeCPUsAcrossCoresOption},
+	{PreferAlignByUnCoreCacheOption, DistributeCPUsAcrossNUMAOption},
 }
 
 // CheckPolicyOptionAvailable fails for an option that does not exist or whose
@@ -57,26 +75,37 @@ func CheckPolicyOptionAvailable(name string) error {
 	return nil
 }
 
-// parseOptions reads the options of the KubeletConfiguration. An option that is
-// not supported yet may only be set to false.
+// parseOptions reads the options of the KubeletConfiguration.
 func parseOptions(values map[string]string) (cpuplan.Options, error) {
 	var parsed cpuplan.Options
+	isOn := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		on, err := strconv.ParseBool(values[name])
-		o, known := options[name]
-		// Before the gate is looked at: turning that on would not help.
-		if known && o.set == nil && err == nil && on {
-			return parsed, fmt.Errorf("CPU Manager Policy option %q is not supported yet", name)
-		}
 		if err := CheckPolicyOptionAvailable(name); err != nil {
 			return parsed, err
 		}
+		on, err := strconv.ParseBool(values[name])
 		if err != nil {
 			return parsed, fmt.Errorf("bad value for option %q: %w", name, err)
 		}
-		if o.set != nil {
-			o.set(&parsed, on)
+		options[name].set(&parsed, on)
+		isOn[name] = on
+	}
+	for _, pair := range exclusive {
+		if isOn[pair[0]] && isOn[pair[1]] {
+			return parsed, fmt.Errorf("static policy options %s and %s can not be used at the same time", pair[0], pair[1])
 		}
 	}
 	return parsed, nil
+}
+
+// checkOptions fails for options that contradict the topology manager's policy.
+func checkOptions(parsed cpuplan.Options, store topologymanager.Store) error {
+	if parsed.DistributeAcrossNUMA {
+		return fmt.Errorf("CPU Manager Policy option %q is not supported yet", DistributeCPUsAcrossNUMAOption)
+	}
+	if parsed.AlignBySocket && store.GetPolicy().Name() == topologymanager.PolicySingleNumaNode {
+		// The word "Topolgy" is the kubelet's.
+		return fmt.Errorf("Topolgy manager %s policy is incompatible with CPUManager %s policy option", topologymanager.PolicySingleNumaNode, AlignBySocketOption)
+	}
+	return nil
 }
