@@ -27,17 +27,20 @@ func (n *Node) carve(record Record, shares []podplan.Share) (Record, error) {
 			pool = pool.Difference(cpus)
 		}
 	}
+	var wanted []podplan.Share
 	for _, share := range shares {
 		c := share.Container
-		if _, held := next.Containers[c.Name]; held || share.Slice == 0 || !c.Kind.LongRunning() {
-			continue
+		if _, held := next.Containers[c.Name]; !held && share.Slice > 0 && c.Kind.LongRunning() {
+			wanted = append(wanted, share)
 		}
-		cpus, err := n.slice(c.Name, pool, Set{}, int(share.Slice))
-		if err != nil {
-			return Record{}, err
-		}
-		next.Containers[c.Name] = cpus
-		pool = pool.Difference(cpus)
+	}
+	slices, err := n.slices(pool, wanted)
+	if err != nil {
+		return Record{}, err
+	}
+	for i, share := range wanted {
+		next.Containers[share.Container.Name] = slices[i]
+		pool = pool.Difference(slices[i])
 	}
 	// What the sidecars declared so far have left.
 	left := record.Pod
@@ -63,6 +66,29 @@ func (n *Node) carve(record Record, shares []podplan.Share) (Record, error) {
 		}
 	}
 	return next, nil
+}
+
+// slices takes the slices of long-running containers out of the pool, in the
+// order of the shares unless another order is better for their caches.
+func (n *Node) slices(pool Set, wanted []podplan.Share) ([]Set, error) {
+	inOrder, err := n.slicesInOrder(pool, wanted)
+	if err != nil || !n.options.PreferUncoreCache {
+		return inOrder, err
+	}
+	return n.cacheAligned(pool, wanted, inOrder), nil
+}
+
+func (n *Node) slicesInOrder(pool Set, wanted []podplan.Share) ([]Set, error) {
+	taken := make([]Set, len(wanted))
+	for i, share := range wanted {
+		cpus, err := n.slice(share.Container.Name, pool, Set{}, int(share.Slice))
+		if err != nil {
+			return nil, err
+		}
+		taken[i] = cpus
+		pool = pool.Difference(cpus)
+	}
+	return taken, nil
 }
 
 // slice takes an exclusive slice out of what is left of the pod's CPUs, first
@@ -112,13 +138,13 @@ func (e *SMTAlignmentError) Error() string {
 // checkWholeCores reports whether the whole cores among the given CPUs can add
 // up to count.
 func (n *Node) checkWholeCores(container string, whole Set, count int) error {
-	p := picker{t: n.topology}
-	if p.addsUp(whole, count) {
+	t := n.topology
+	if t.addUp(t.countWholeCores(whole), count) {
 		return nil
 	}
 	return &SMTAlignmentError{
 		Container: container, Requested: count, Available: whole.Size(),
-		ThreadsPerCore: n.topology.ThreadsPerCore(),
-		NotEnough:      p.addsUp(n.topology.All(), count),
+		ThreadsPerCore: t.ThreadsPerCore(),
+		NotEnough:      t.addUp(t.countWholeCores(t.All()), count),
 	}
 }
