@@ -21,8 +21,8 @@ type CPUInfo struct {
 	// CoreID is the lowest ID of the CPUs on the core, since the kernel's own
 	// core IDs are unique only within a socket.
 	CoreID int
-	// UncoreCacheID is the ID of the last-level cache, or the socket's where
-	// the machine does not tell.
+	// UncoreCacheID is the ID of the last-level cache. Where the machine does
+	// not tell, it stands for the socket and is no cache's ID.
 	UncoreCacheID int
 }
 
@@ -60,6 +60,14 @@ func Discover(logger klog.Logger, machineInfo *cadvisorapi.MachineInfo) (*CPUTop
 		NumSockets: machineInfo.NumSockets,
 		CPUDetails: CPUDetails{},
 	}
+	firstFreeID := 0
+	for _, node := range machineInfo.Topology {
+		for _, core := range node.Cores {
+			if len(core.UncoreCaches) > 0 {
+				firstFreeID = max(firstFreeID, core.UncoreCaches[0].Id+1)
+			}
+		}
+	}
 	cores, caches, nodes := map[int]bool{}, map[int]bool{}, map[int]bool{}
 	for _, node := range machineInfo.Topology {
 		for _, core := range node.Cores {
@@ -72,7 +80,7 @@ func Discover(logger klog.Logger, machineInfo *cadvisorapi.MachineInfo) (*CPUTop
 				NUMANodeID:    node.Id,
 				SocketID:      core.SocketID,
 				CoreID:        slices.Min(core.Threads),
-				UncoreCacheID: core.SocketID,
+				UncoreCacheID: firstFreeID + core.SocketID,
 			}
 			if len(core.UncoreCaches) > 0 {
 				info.UncoreCacheID = core.UncoreCaches[0].Id

@@ -27,8 +27,8 @@ func TestDiscover(t *testing.T) {
 	require.Equal(t, &CPUTopology{
 		NumCPUs: 5, NumCores: 3, NumUncoreCache: 3, NumSockets: 2, NumNUMANodes: 2,
 		CPUDetails: CPUDetails{
-			0: {CoreID: 0, UncoreCacheID: 7}, 8: {CoreID: 0, UncoreCacheID: 7}, 1: {CoreID: 1},
-			2: {NUMANodeID: 9, SocketID: 1, CoreID: 2, UncoreCacheID: 1}, 10: {NUMANodeID: 9, SocketID: 1, CoreID: 2, UncoreCacheID: 1},
+			0: {CoreID: 0, UncoreCacheID: 7}, 8: {CoreID: 0, UncoreCacheID: 7}, 1: {CoreID: 1, UncoreCacheID: 8},
+			2: {NUMANodeID: 9, SocketID: 1, CoreID: 2, UncoreCacheID: 9}, 10: {NUMANodeID: 9, SocketID: 1, CoreID: 2, UncoreCacheID: 9},
 		},
 	}, topology)
 	require.Equal(t, "0-2,8,10", topology.CPUDetails.CPUs().String())
