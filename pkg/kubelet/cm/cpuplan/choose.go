@@ -126,11 +126,11 @@ func (n *Node) most(pool, all Set, need int) int {
 	if !n.options.FullPCPUsOnly {
 		return min(need, pool.Size())
 	}
-	p := picker{t: n.topology}
 	inside := n.topology.WholeCores(pool)
-	outside := all.Difference(inside)
+	in := n.topology.countWholeCores(inside)
+	out := n.topology.countWholeCores(all.Difference(inside))
 	for most := min(need, inside.Size()); most > 0; most-- {
-		if p.addsUp(inside, most) && p.addsUp(outside, need-most) {
+		if n.topology.addUp(in, most) && n.topology.addUp(out, need-most) {
 			return most
 		}
 	}

@@ -9,8 +9,12 @@ import (
 )
 
 // completeNodes is up to how many NUMA nodes with CPUs a list of hints is
-// complete: every set of nodes that can serve the request is in it.
-const completeNodes = 16
+// complete: every set of nodes that can serve the request is in it. Beyond,
+// preferred sets are complete if they are among at most completePreferred sets.
+const (
+	completeNodes     = 12
+	completePreferred = 1024
+)
 
 // hints lists the sets of NUMA nodes that can give request CPUs out of free and
 // mine, which the pod holds already. Preferred are those as narrow as the
@@ -25,10 +29,11 @@ const completeNodes = 16
 // that the pod does not hold CPUs on nodes where it does not run; otherwise
 // all are.
 //
-// On more than completeNodes nodes, only sets of the preferred size and the set
-// of all nodes are listed, and of the former only runs of neighbours among the
-// nodes that have room, and the nodes with the most room. This finds a preferred
-// set whenever there is one, but not every one.
+// On more than completeNodes nodes, only preferred sets and the sets of all nodes
+// that have room, and of all, are listed. Where there could be more than
+// completePreferred of the former, they are runs of neighbours among the nodes
+// that have room, and the nodes with the most room: this finds a preferred set
+// whenever there is one, but not every one.
 func (n *Node) hints(free, mine Set, request, peak int) []numa.Hint {
 	room := n.newRoom(n.offer(free).Union(mine), request)
 	narrowest := n.narrowest(request)
@@ -36,7 +41,7 @@ func (n *Node) hints(free, mine Set, request, peak int) []numa.Hint {
 	must := n.nodesOf(mine)
 	var covering, all []numa.Hint
 	covered := false
-	for _, mask := range room.masks(n.topology.Nodes(), narrowest) {
+	for _, mask := range n.masks(room, narrowest, fewestSockets) {
 		if !room.fits(mask) {
 			continue
 		}
@@ -124,11 +129,9 @@ func (n *Node) narrowest(request int) int {
 		}
 		// The roomiest nodes have the most CPUs, but with whole cores of
 		// unequal size others may be the ones that add up.
-		if idle.whole && idle.sum(numa.SetOf(order[:size]...)) >= request && len(order) <= completeNodes {
-			for mask := range n.topology.Nodes().Subsets() {
-				if mask.Size() == size && idle.fits(mask) {
-					return size
-				}
+		if idle.whole && idle.sum(numa.SetOf(order[:size]...)) >= request && len(n.topology.coreSizes) > 1 && choices(len(order), size) <= completePreferred {
+			if slices.ContainsFunc(combinations(order, size), idle.fits) {
+				return size
 			}
 		}
 	}
@@ -137,18 +140,23 @@ func (n *Node) narrowest(request int) int {
 
 // room is what each NUMA node can give to a request.
 type room struct {
-	node    *Node
-	offered Set
-	request int
-	perNode [numa.MaxNodes]int
-	// whole is set when only whole cores are given out.
+	topology *Topology
+	request  int
+	perNode  [numa.MaxNodes]int
+	// cores counts each node's whole cores; it is empty unless only whole cores
+	// are given out.
+	cores [numa.MaxNodes]coreCounts
 	whole bool
 }
 
 func (n *Node) newRoom(offered Set, request int) *room {
-	r := &room{node: n, offered: offered, request: request, whole: n.options.FullPCPUsOnly}
-	for _, c := range n.perNode(offered) {
-		r.perNode[c.node] = c.count
+	r := &room{topology: n.topology, request: request, whole: n.options.FullPCPUsOnly}
+	for _, node := range n.topology.nodes.units {
+		inside := offered.Intersection(node.cpus)
+		r.perNode[node.id] = inside.Size()
+		if r.whole {
+			r.cores[node.id] = n.topology.countWholeCores(inside)
+		}
 	}
 	return r
 }
@@ -169,8 +177,13 @@ func (r *room) fits(mask numa.Set) bool {
 	if !r.whole {
 		return true
 	}
-	p := picker{t: r.node.topology}
-	return p.addsUp(r.offered.Intersection(r.node.topology.OnNodes(mask)), r.request)
+	counts := make(coreCounts, len(r.topology.coreSizes))
+	for id := range mask.All() {
+		for i, count := range r.cores[id] {
+			counts[i] += count
+		}
+	}
+	return r.topology.addUp(counts, r.request)
 }
 
 // byRoom orders nodes by how much they can give, the most first.
@@ -181,7 +194,8 @@ func (r *room) byRoom(nodes numa.Set) []int {
 }
 
 // masks are the sets of nodes to look at, by growing size.
-func (r *room) masks(nodes numa.Set, preferred int) []numa.Set {
+func (n *Node) masks(r *room, preferred, sockets int) []numa.Set {
+	nodes := n.topology.Nodes()
 	if nodes.Size() <= completeNodes {
 		return slices.Collect(nodes.Subsets())
 	}
@@ -191,21 +205,67 @@ func (r *room) masks(nodes numa.Set, preferred int) []numa.Set {
 			some = append(some, id)
 		}
 	}
-	seen := map[numa.Set]bool{}
 	var masks []numa.Set
-	add := func(mask numa.Set) {
-		if !mask.IsEmpty() && !seen[mask] {
-			seen[mask] = true
-			masks = append(masks, mask)
+	// A set with fewer nodes than preferred cannot serve the request, and so
+	// neither can one of that size in which a node has no room.
+	if choices(len(some), preferred) <= completePreferred {
+		masks = combinations(some, preferred)
+	} else {
+		for first := 0; first+preferred <= len(some); first++ {
+			masks = append(masks, numa.SetOf(some[first:first+preferred]...))
+		}
+		masks = append(masks, numa.SetOf(r.byRoom(numa.SetOf(some...))[:preferred]...))
+	}
+	if n.options.AlignBySocket {
+		masks = append(masks, n.socketMasks(sockets)...)
+	}
+	masks = append(masks, numa.SetOf(some...), nodes)
+	slices.SortStableFunc(masks, func(a, b numa.Set) int { return a.Size() - b.Size() })
+	seen := map[numa.Set]bool{}
+	return slices.DeleteFunc(masks, func(mask numa.Set) bool {
+		known := seen[mask] || mask.IsEmpty()
+		seen[mask] = true
+		return known
+	})
+}
+
+// socketMasks are the nodes of runs of that many neighbouring sockets.
+func (n *Node) socketMasks(count int) []numa.Set {
+	units := n.topology.sockets.units
+	var masks []numa.Set
+	for first := 0; first+count <= len(units); first++ {
+		var mask numa.Set
+		for _, socket := range units[first : first+count] {
+			mask = mask.Union(n.nodesOf(socket.cpus))
+		}
+		masks = append(masks, mask)
+	}
+	return masks
+}
+
+// choices is how many sets of k there are among n, or more than completePreferred
+// if there are more.
+func choices(n, k int) int {
+	count := 1
+	for i := range min(k, n-k) {
+		if count = count * (n - i) / (i + 1); count > completePreferred {
+			return count
 		}
 	}
-	for first := 0; first+preferred <= len(some); first++ {
-		add(numa.SetOf(some[first : first+preferred]...))
+	return count
+}
+
+// combinations lists the sets of k of the nodes, in lexical order.
+func combinations(nodes []int, k int) []numa.Set {
+	if k > len(nodes) {
+		return nil
 	}
-	if preferred <= len(some) {
-		add(numa.SetOf(r.byRoom(numa.SetOf(some...))[:preferred]...))
+	if k == 0 {
+		return []numa.Set{{}}
 	}
-	add(numa.SetOf(some...))
-	add(nodes)
-	return masks
+	var sets []numa.Set
+	for _, rest := range combinations(nodes[1:], k-1) {
+		sets = append(sets, rest.Union(numa.SetOf(nodes[0])))
+	}
+	return append(sets, combinations(nodes[1:], k)...)
 }

@@ -5,7 +5,6 @@ package cpuplan
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 )
 
@@ -143,13 +142,16 @@ func (p *picker) takeSingles() {
 // takeExactCores completes the need from whole cores, which must be able to. A
 // core is taken only if the cores after it can complete the rest.
 func (p *picker) takeExactCores(cores []unit) {
-	after := make([]sums, len(cores)+1)
-	after[len(cores)] = newSums(p.need)
-	for i := len(cores) - 1; i >= 0; i-- {
-		after[i] = after[i+1].with(cores[i].cpus.Size())
+	after := make(coreCounts, len(p.t.coreSizes))
+	for _, core := range cores {
+		after[p.t.sizeOfCore[p.t.cores.of[core.cpus.first()]]]++
 	}
-	for i, core := range cores {
-		if size := core.cpus.Size(); size <= p.need && after[i+1].has(p.need-size) {
+	for _, core := range cores {
+		if p.need == 0 {
+			return
+		}
+		after[p.t.sizeOfCore[p.t.cores.of[core.cpus.first()]]]--
+		if size := core.cpus.Size(); size <= p.need && p.t.addUp(after, p.need-size) {
 			p.take(core.cpus)
 		}
 	}
@@ -157,17 +159,7 @@ func (p *picker) takeExactCores(cores []unit) {
 
 // addsUp reports whether some of the whole cores in free have n CPUs together.
 func (p *picker) addsUp(free Set, n int) bool {
-	// An absurd request must not cost memory.
-	if n < 0 || n > free.Size() {
-		return false
-	}
-	reachable := newSums(n)
-	for _, core := range p.t.cores.units {
-		if core.cpus.IsSubsetOf(free) {
-			reachable = reachable.with(core.cpus.Size())
-		}
-	}
-	return reachable.has(n)
+	return p.t.addUp(p.t.countWholeCores(free), n)
 }
 
 // byFree returns the units of a level that have free CPUs, the fewest first.
@@ -219,33 +211,4 @@ func (p *picker) rank(l *level) []int {
 		ranks[l.of[u.cpus.first()]] = place
 	}
 	return ranks
-}
-
-// sums is a set of the totals up to a limit that some selection of cores has.
-type sums struct {
-	words []uint64
-	limit int
-}
-
-func newSums(limit int) sums {
-	words := make([]uint64, limit/64+1)
-	words[0] = 1
-	return sums{words, limit}
-}
-
-func (s sums) has(n int) bool {
-	return n >= 0 && n <= s.limit && s.words[n/64]>>(n%64)&1 == 1
-}
-
-// with adds a core of the given size to what may be selected.
-func (s sums) with(size int) sums {
-	words := slices.Clone(s.words)
-	for i, w := range s.words {
-		for ; w != 0; w &= w - 1 {
-			if n := i*64 + bits.TrailingZeros64(w) + size; n <= s.limit {
-				words[n/64] |= 1 << (n % 64)
-			}
-		}
-	}
-	return sums{words, s.limit}
 }

@@ -22,11 +22,11 @@ type unit struct {
 	cpus Set
 }
 
-// level is one kind of unit: all units by ascending ID, and for each CPU the
-// index of the unit that holds it.
+// level is one kind of unit: all units by ascending ID, and for each CPU ID of
+// the machine the index of the unit that holds it.
 type level struct {
 	units []unit
-	of    map[int]int
+	of    []int
 }
 
 // Topology is the CPUs of a machine. Nothing in it assumes that units of one
@@ -34,6 +34,12 @@ type level struct {
 type Topology struct {
 	all                           Set
 	cores, sockets, caches, nodes level
+	// coreSizes are the numbers of threads that cores have, the largest first;
+	// sizeOfCore is the index in it of each core's. sizesDivide is set if each
+	// size divides the one before it.
+	coreSizes   []int
+	sizeOfCore  []int
+	sizesDivide bool
 }
 
 // NewTopology checks and indexes the CPUs of a machine. It fails for a machine
@@ -71,6 +77,7 @@ func NewTopology(cpus []CPU) (*Topology, error) {
 	t.sockets = newLevel(cpus, func(c CPU) int { return c.Socket })
 	t.caches = newLevel(cpus, func(c CPU) int { return c.Cache })
 	t.nodes = newLevel(cpus, func(c CPU) int { return c.Node })
+	t.setCoreSizes()
 	return t, nil
 }
 
@@ -79,7 +86,11 @@ func newLevel(cpus []CPU, id func(CPU) int) level {
 	for _, c := range cpus {
 		members[id(c)] = append(members[id(c)], c.ID)
 	}
-	l := level{of: make(map[int]int, len(cpus))}
+	highest := 0
+	for _, c := range cpus {
+		highest = max(highest, c.ID)
+	}
+	l := level{of: make([]int, highest+1)}
 	for unitID, list := range members {
 		l.units = append(l.units, unit{unitID, NewSet(list...)})
 	}
@@ -90,6 +101,19 @@ func newLevel(cpus []CPU, id func(CPU) int) level {
 		}
 	}
 	return l
+}
+
+// join is the CPUs of those units that are to be kept.
+func (l *level) join(keep func(unit) bool) Set {
+	words := make([]uint64, (len(l.of)+63)/64)
+	for _, u := range l.units {
+		if keep(u) {
+			for i, w := range u.cpus.words {
+				words[i] |= w
+			}
+		}
+	}
+	return normal(words)
 }
 
 // All is every CPU of the machine.
@@ -111,57 +135,27 @@ func (t *Topology) NodesOf(cpus Set) numa.Set {
 
 // OnNodes is the CPUs of the given NUMA nodes.
 func (t *Topology) OnNodes(nodes numa.Set) Set {
-	var cpus Set
-	for _, n := range t.nodes.units {
-		if nodes.Contains(n.id) {
-			cpus = cpus.Union(n.cpus)
-		}
-	}
-	return cpus
+	return t.nodes.join(func(n unit) bool { return nodes.Contains(n.id) })
 }
 
 // inSocketsOf is every CPU of the sockets that the given CPUs lie in.
 func (t *Topology) inSocketsOf(cpus Set) Set {
-	var all Set
-	for _, socket := range t.sockets.units {
-		if socket.cpus.Overlaps(cpus) {
-			all = all.Union(socket.cpus)
-		}
-	}
-	return all
+	return t.sockets.join(func(socket unit) bool { return socket.cpus.Overlaps(cpus) })
 }
 
 // Siblings is the given CPUs and every CPU that shares a core with one.
 func (t *Topology) Siblings(cpus Set) Set {
-	var all Set
-	for _, core := range t.cores.units {
-		if core.cpus.Overlaps(cpus) {
-			all = all.Union(core.cpus)
-		}
-	}
-	return all
+	return t.cores.join(func(core unit) bool { return core.cpus.Overlaps(cpus) })
 }
 
 // WholeCores is those of the given CPUs whose core lies in the set with all its
 // threads.
 func (t *Topology) WholeCores(cpus Set) Set {
-	var whole Set
-	for _, core := range t.cores.units {
-		if core.cpus.IsSubsetOf(cpus) {
-			whole = whole.Union(core.cpus)
-		}
-	}
-	return whole
+	return t.cores.join(func(core unit) bool { return core.cpus.IsSubsetOf(cpus) })
 }
 
 // ThreadsPerCore is the largest number of CPUs that any core has.
-func (t *Topology) ThreadsPerCore() int {
-	most := 0
-	for _, core := range t.cores.units {
-		most = max(most, core.cpus.Size())
-	}
-	return most
-}
+func (t *Topology) ThreadsPerCore() int { return t.coreSizes[0] }
 
 // InOneCache reports whether all the CPUs share one last-level cache.
 func (t *Topology) InOneCache(cpus Set) bool {
