@@ -3,6 +3,8 @@
 package cpuplan
 
 import (
+	"slices"
+
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 )
 
@@ -201,6 +203,35 @@ func (s *spread) sharesOf(k int) []share {
 		return s.exactShares(k)
 	}
 	return s.wideShares(k)
+}
+
+// levelShares is what each node gives when all of them do: the even share, or
+// all that a node has if that is less. There are enough groups for all.
+func (s *spread) levelShares() []share {
+	base := make([]int, len(s.nodes))
+	givers := s.richestFirst(nil)
+	rest := s.need
+	for {
+		poorest := givers[len(givers)-1]
+		if s.nodes[poorest].groups >= rest/len(givers) {
+			break
+		}
+		base[poorest] = s.nodes[poorest].groups
+		rest -= base[poorest]
+		givers = givers[:len(givers)-1]
+	}
+	even := rest / len(givers)
+	for _, i := range givers {
+		base[i] = even
+		rest -= even
+	}
+	if !s.exact {
+		return s.fromRichest(base, givers, rest)
+	}
+	slices.Sort(givers) // the order of the nodes decides between equals
+	b := s.newBalance()
+	b.weigh(base, givers, rest)
+	return b.shares
 }
 
 // handOut takes the shares. It fails when there are none or take does.

@@ -40,41 +40,6 @@ func (s *spread) exactShares(k int) []share {
 	return b.shares
 }
 
-// levelShares is what each node gives when all of them do: the even share, or
-// all that a node has if that is less. There are enough groups for all.
-func (s *spread) levelShares() []share {
-	base := make([]int, len(s.nodes))
-	order := s.richestFirst(nil)
-	rest := s.need
-	for len(order) > 0 {
-		poorest := order[len(order)-1]
-		if s.nodes[poorest].groups >= rest/len(order) {
-			break
-		}
-		base[poorest] = s.nodes[poorest].groups
-		rest -= base[poorest]
-		order = order[:len(order)-1]
-	}
-	even := rest / len(order)
-	for _, i := range order {
-		base[i] = even
-		rest -= even
-	}
-	if !s.exact {
-		return s.fromRichest(base, order, rest)
-	}
-	// The order of the nodes decides between equals.
-	givers := make([]int, 0, len(order))
-	for i := range s.nodes {
-		if base[i] == even {
-			givers = append(givers, i)
-		}
-	}
-	b := s.newBalance()
-	b.weigh(base, givers, rest)
-	return b.shares
-}
-
 func (s *spread) inOneSocket(nodes []int) bool {
 	socket := s.nodes[nodes[0]].socket
 	for _, i := range nodes {

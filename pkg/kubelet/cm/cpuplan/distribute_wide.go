@@ -93,7 +93,7 @@ func (s *spread) fromRichest(base, givers []int, rest int) []share {
 	for i := range base {
 		shares[i].base = base[i]
 	}
-	givers = slices.Sorted(slices.Values(givers))
+	givers = slices.Sorted(slices.Values(givers)) // the order of the nodes
 	left := func(i int) int { return s.nodes[i].groups - shares[i].base - shares[i].extra }
 	for range rest {
 		best := givers[0]
