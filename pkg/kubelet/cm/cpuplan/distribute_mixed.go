@@ -23,12 +23,13 @@ import (
 // ever; beyond these only the k nodes with the most CPUs are looked at. If all
 // nodes are to give, their parts may differ by more.
 func (s *spread) mixedShares() []share {
+	richest := s.richestFirst(nil)
 	if s.everywhere {
-		return s.mixed(s.richestFirst(nil))
+		return s.mixed(richest)
 	}
 	for k := 1; k <= min(s.need, len(s.nodes)); k++ {
 		if !s.exact {
-			if shares := s.mixed(s.richestFirst(nil)[:k]); s.even(shares, k) {
+			if shares := s.mixedEven(richest[:k]); shares != nil {
 				return shares
 			}
 			continue
@@ -36,8 +37,8 @@ func (s *spread) mixedShares() []share {
 		b := s.newBalance()
 		base := make([]int, len(s.nodes))
 		for combination := range combinations(len(s.nodes), k) {
-			shares := s.mixed(s.richestFirst(combination))
-			if !s.even(shares, k) || !b.wants(s.inOneSocket(combination)) {
+			shares := s.mixedEven(s.richestFirst(combination))
+			if shares == nil || !b.wants(s.inOneSocket(combination)) {
 				continue
 			}
 			for i := range base {
@@ -52,19 +53,25 @@ func (s *spread) mixedShares() []share {
 	return nil
 }
 
-// even reports whether k nodes give, and equal parts.
-func (s *spread) even(shares []share, k int) bool {
-	givers := 0
-	for _, sh := range shares {
-		if sh.base == 0 {
-			continue
-		}
-		givers++
-		if off := sh.base*k - s.need; max(off, -off) >= s.largest*k {
-			return false
+// mixedEven is mixed where all the nodes give, and equal parts; otherwise nil.
+func (s *spread) mixedEven(nodes []int) []share {
+	k := len(nodes)
+	uneven := func(part int) bool { return s.need-part*k >= s.largest*k }
+	// Soon said of a node that has too little.
+	if uneven(s.nodes[nodes[k-1]].groups) {
+		return nil
+	}
+	shares := s.mixed(nodes)
+	if shares == nil {
+		return nil
+	}
+	for _, i := range nodes {
+		part := shares[i].base
+		if part == 0 || uneven(part) || part*k-s.need >= s.largest*k {
+			return nil
 		}
 	}
-	return givers == k
+	return shares
 }
 
 // mixed is what each of the nodes gives, which come the one with most CPUs
