@@ -100,9 +100,6 @@ func parseOptions(values map[string]string) (cpuplan.Options, error) {
 
 // checkOptions fails for options that contradict the topology manager's policy.
 func checkOptions(parsed cpuplan.Options, store topologymanager.Store) error {
-	if parsed.DistributeAcrossNUMA {
-		return fmt.Errorf("CPU Manager Policy option %q is not supported yet", DistributeCPUsAcrossNUMAOption)
-	}
 	if parsed.AlignBySocket && store.GetPolicy().Name() == topologymanager.PolicySingleNumaNode {
 		// The word "Topolgy" is the kubelet's.
 		return fmt.Errorf("Topolgy manager %s policy is incompatible with CPUManager %s policy option", topologymanager.PolicySingleNumaNode, AlignBySocketOption)

@@ -31,7 +31,7 @@ func TestOptions(t *testing.T) {
 		{options: map[string]string{FullPCPUsOnlyOption: "yes"}, err: `bad value for option "full-pcpus-only"`},
 		{options: map[string]string{"fast": "true"}, err: `unknown CPU Manager Policy option: "fast"`},
 		{options: map[string]string{PreferAlignByUnCoreCacheOption: "true"}},
-		{options: map[string]string{DistributeCPUsAcrossNUMAOption: "true"}, err: "not supported yet"},
+		{options: map[string]string{DistributeCPUsAcrossNUMAOption: "true"}},
 		{options: map[string]string{AlignBySocketOption: "true"}, gate: features.CPUManagerPolicyAlphaOptions},
 		{options: map[string]string{AlignBySocketOption: "false"}, err: `CPU Manager Policy Alpha-level Options not enabled, but option "align-by-socket" provided`},
 		{options: map[string]string{DistributeCPUsAcrossCoresOption: "true"}, gate: features.CPUManagerPolicyAlphaOptions},

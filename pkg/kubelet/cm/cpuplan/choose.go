@@ -9,9 +9,19 @@ func (o Options) packing() packing {
 	return packing{wholeCores: o.FullPCPUsOnly, spread: o.DistributeAcrossCores, caches: o.PreferUncoreCache}
 }
 
-// choose takes count CPUs out of from as the options ask.
+// choose takes count CPUs out of from as the options ask. With distribution over
+// NUMA nodes they are spread over all the given nodes or, when there are none,
+// over as few as it takes.
 func (n *Node) choose(from Set, count int, nodes numa.Set) (Set, error) {
-	return n.topology.take(from, count, n.options.packing())
+	pack := func(from Set, count int) (Set, error) {
+		return n.topology.take(from, count, n.options.packing())
+	}
+	if !n.options.DistributeAcrossNUMA {
+		return pack(from, count)
+	}
+	return n.topology.Distribute(from, count, Distribution{
+		Nodes: nodes, WholeCores: n.options.FullPCPUsOnly, BySocket: n.options.AlignBySocket,
+	}, pack)
 }
 
 // chooseReserved takes count CPUs of an idle machine. Whole cores are not asked

@@ -130,7 +130,7 @@ func (n *Node) narrowest(request int) int {
 		// The roomiest nodes have the most CPUs, but with whole cores of
 		// unequal size others may be the ones that add up.
 		if idle.whole && idle.sum(numa.SetOf(order[:size]...)) >= request && len(n.topology.coreSizes) > 1 && choices(len(order), size) <= completePreferred {
-			if slices.ContainsFunc(combinations(order, size), idle.fits) {
+			if slices.ContainsFunc(nodeSets(order, size), idle.fits) {
 				return size
 			}
 		}
@@ -209,7 +209,7 @@ func (n *Node) masks(r *room, preferred, sockets int) []numa.Set {
 	// A set with fewer nodes than preferred cannot serve the request, and so
 	// neither can one of that size in which a node has no room.
 	if choices(len(some), preferred) <= completePreferred {
-		masks = combinations(some, preferred)
+		masks = nodeSets(some, preferred)
 	} else {
 		for first := 0; first+preferred <= len(some); first++ {
 			masks = append(masks, numa.SetOf(some[first:first+preferred]...))
@@ -255,17 +255,18 @@ func choices(n, k int) int {
 	return count
 }
 
-// combinations lists the sets of k of the nodes, in lexical order.
-func combinations(nodes []int, k int) []numa.Set {
-	if k > len(nodes) {
+// nodeSets lists the sets of k of the nodes, in lexical order.
+func nodeSets(nodes []int, k int) []numa.Set {
+	if k < 1 || k > len(nodes) {
 		return nil
 	}
-	if k == 0 {
-		return []numa.Set{{}}
-	}
 	var sets []numa.Set
-	for _, rest := range combinations(nodes[1:], k-1) {
-		sets = append(sets, rest.Union(numa.SetOf(nodes[0])))
+	for combination := range combinations(len(nodes), k) {
+		var set numa.Set
+		for _, place := range combination {
+			set = set.Union(numa.SetOf(nodes[place]))
+		}
+		sets = append(sets, set)
 	}
-	return append(sets, combinations(nodes[1:], k)...)
+	return sets
 }
