@@ -346,32 +346,3 @@ func randomFree(r *rand.Rand, t *cpuplan.Topology, wholeCores bool) cpuplan.Set 
 	}
 	return t.All().Difference(busy)
 }
-
-// BenchmarkDistribute gives out half the machine and 3 CPUs. The kubelet takes
-// seconds from 16 nodes on, so that it is asked up to 8.
-func BenchmarkDistribute(b *testing.B) {
-	for _, shape := range []struct{ sockets, nodes, cores int }{{2, 2, 32}, {2, 4, 24}, {4, 4, 16}, {8, 8, 32}} {
-		nodes := shape.sockets * shape.nodes
-		m := newMachine(shape.sockets, shape.nodes, shape.cores, 2, false, false)
-		reserved, _ := m.ours.Take(m.ours.All(), 4)
-		d := newDistributed(b, m, 2, shape.nodes, reserved, false, false)
-		free := m.ours.All().Difference(reserved)
-		n := m.ours.All().Size()/2 + 3
-		for name, choose := range map[string]func() error{
-			"upstream": func() error { _, err := d.theirs(free, n); return err },
-			"ours":     func() error { _, err := d.mine(free, n, numa.Set{}); return err },
-		} {
-			if name == "upstream" && nodes > 8 {
-				continue
-			}
-			b.Run(fmt.Sprintf("nodes=%d/%s", nodes, name), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := choose(); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}
