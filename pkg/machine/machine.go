@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/utils/cpuset"
+)
+
+const (
+	// MaxCPU is the highest CPU ID.
+	MaxCPU = 1<<16 - 1
+	// MaxNode is the highest NUMA node ID: the kubelet's masks have 64 bits.
+	MaxNode = 63
+	// maxID bounds the IDs of cores, sockets and caches. The kernel has them as
+	// int and prints -1 for an ID it does not know.
+	maxID = 1<<31 - 1
+)
+
+// NoCache as a CPU's Cache means that the machine does not tell.
+const NoCache = -1
+
+// Machine is a machine with the CPUs that are online.
+type Machine struct {
+	Name, Description string
+	// Sources are the public documents that the description was written from.
+	Sources []string
+	CPUs    []CPU   // by ascending ID
+	Nodes   []Node  // by ascending ID
+	Caches  []Cache // the caches that CPUs use, by ascending ID
+}
+
+// CPU is one logical CPU (hardware thread) and where it sits.
+type CPU struct {
+	ID int
+	// Core is the kernel's core ID, which is unique within the socket only.
+	Core, Socket, Node int
+	// Cache is the ID of the last-level cache, or NoCache.
+	Cache int
+}
+
+// Node is a NUMA node. It may have no CPUs, no memory, or neither.
+type Node struct {
+	ID int
+	// Memory is the node's whole memory in bytes, hugepages included.
+	Memory    uint64
+	HugePages []HugePages // by ascending page size
+	// Distances belong, by position, to the nodes of the machine in ascending
+	// order. They are nil where the machine does not tell.
+	Distances []uint64
+}
+
+// HugePages is a node's pool of one page size.
+type HugePages struct {
+	// PageSize is in bytes, a multiple of 1024.
+	PageSize uint64
+	Pages    uint64
+}
+
+// Cache is a last-level cache.
+type Cache struct {
+	ID int
+	// Size is in bytes, or 0 where it is not known.
+	Size uint64
+}
+
+// CoreID names a physical core on the whole machine.
+type CoreID struct{ Socket, Core int }
+
+// CoreID is the core that the CPU is a thread of.
+func (c CPU) CoreID() CoreID { return CoreID{c.Socket, c.Core} }
+
+func (id CoreID) String() string { return fmt.Sprintf("core %d of socket %d", id.Core, id.Socket) }
+
+// Online is the IDs of the CPUs.
+func (m Machine) Online() cpuset.CPUSet {
+	ids := make([]int, len(m.CPUs))
+	for i, c := range m.CPUs {
+		ids[i] = c.ID
+	}
+	return cpuset.New(ids...)
+}
+
+// Memory is the memory of all nodes together in bytes.
+func (m Machine) Memory() uint64 {
+	var sum uint64
+	for _, n := range m.Nodes {
+		sum += n.Memory
+	}
+	return sum
+}
+
+// Without is the machine after the CPUs have been taken offline. Nodes stay,
+// as they do in the kernel, with or without CPUs. It fails for CPUs that the
+// machine does not have and when none would be left.
+func (m Machine) Without(offline cpuset.CPUSet) (Machine, error) {
+	online := m.Online()
+	if unknown := offline.Difference(online); !unknown.IsEmpty() {
+		return Machine{}, fmt.Errorf("machine %s: CPUs %q cannot go offline, online are %q", m.Name, unknown, online)
+	}
+	if offline.Equals(online) {
+		return Machine{}, fmt.Errorf("machine %s: all of its CPUs %q would be offline", m.Name, online)
+	}
+	// What is not changed may be shared, but never appended to.
+	m.Nodes, m.Sources = slices.Clip(m.Nodes), slices.Clip(m.Sources)
+	m.CPUs = slices.DeleteFunc(slices.Clone(m.CPUs), func(c CPU) bool { return offline.Contains(c.ID) })
+	used := map[int]bool{}
+	for _, c := range m.CPUs {
+		used[c.Cache] = true
+	}
+	m.Caches = slices.DeleteFunc(slices.Clone(m.Caches), func(c Cache) bool { return !used[c.ID] })
+	return m, nil
+}
+
+// Validate fails for a machine that cannot be, and names what contradicts what:
+// IDs that are out of range or stand twice, a core on two nodes, rows of
+// distances that do not have one number for each node, more hugepages than
+// memory.
+func (m Machine) Validate() error {
+	if len(m.CPUs) == 0 {
+		return errors.New("the machine has no CPUs")
+	}
+	nodes, err := m.validateNodes()
+	if err != nil {
+		return err
+	}
+	if err := m.validateCaches(); err != nil {
+		return err
+	}
+	first := map[CoreID]CPU{}
+	previous := -1
+	for _, c := range m.CPUs {
+		switch {
+		case c.ID < 0 || c.ID > MaxCPU:
+			return fmt.Errorf("CPU %d is outside the supported range 0-%d", c.ID, MaxCPU)
+		case c.ID == previous:
+			return fmt.Errorf("CPU %d is listed twice", c.ID)
+		case c.ID < previous:
+			return fmt.Errorf("CPU %d is listed after CPU %d", c.ID, previous)
+		case !nodes[c.Node]:
+			return fmt.Errorf("CPU %d is on NUMA node %d, the machine has the nodes %v", c.ID, c.Node, slices.Sorted(maps.Keys(nodes)))
+		case c.Core < 0 || c.Core > maxID || c.Socket < 0 || c.Socket > maxID:
+			return fmt.Errorf("CPU %d is on core %d of socket %d, the supported range of both is 0-%d", c.ID, c.Core, c.Socket, maxID)
+		}
+		previous = c.ID
+		one, known := first[c.CoreID()]
+		if !known {
+			first[c.CoreID()] = c
+		} else if one.Node != c.Node || one.Cache != c.Cache {
+			return fmt.Errorf("%s has CPU %d on NUMA node %d with %s and CPU %d on NUMA node %d with %s",
+				c.CoreID(), one.ID, one.Node, cacheName(one.Cache), c.ID, c.Node, cacheName(c.Cache))
+		}
+	}
+	return nil
+}
+
+func cacheName(id int) string {
+	if id == NoCache {
+		return "no cache"
+	}
+	return fmt.Sprintf("cache %d", id)
+}
+
+func (m Machine) validateNodes() (map[int]bool, error) {
+	ids := map[int]bool{}
+	previous := -1
+	for i, n := range m.Nodes {
+		switch {
+		case n.ID < 0 || n.ID > MaxNode:
+			return nil, fmt.Errorf("NUMA node %d is outside the supported range 0-%d", n.ID, MaxNode)
+		case ids[n.ID]:
+			return nil, fmt.Errorf("NUMA node %d is listed twice", n.ID)
+		case n.ID < previous:
+			return nil, fmt.Errorf("NUMA node %d is listed after node %d", n.ID, previous)
+		case n.Distances != nil && len(n.Distances) != len(m.Nodes):
+			return nil, fmt.Errorf("NUMA node %d has %d distances, the machine has %d nodes", n.ID, len(n.Distances), len(m.Nodes))
+		case (n.Distances == nil) != (m.Nodes[0].Distances == nil):
+			return nil, fmt.Errorf("of the NUMA nodes %d and %d only one has distances", m.Nodes[0].ID, m.Nodes[i].ID)
+		}
+		ids[n.ID], previous = true, n.ID
+		if err := n.validateHugePages(); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+func (n Node) validateHugePages() error {
+	left, previous := n.Memory, uint64(0)
+	for _, h := range n.HugePages {
+		switch {
+		case h.PageSize == 0 || h.PageSize%1024 != 0:
+			return fmt.Errorf("NUMA node %d has hugepages of %d bytes, which is not a positive multiple of 1024", n.ID, h.PageSize)
+		case h.PageSize <= previous:
+			return fmt.Errorf("NUMA node %d has hugepages of %d bytes after those of %d bytes", n.ID, h.PageSize, previous)
+		case h.Pages > left/h.PageSize:
+			return fmt.Errorf("NUMA node %d has %d hugepages of %d bytes, but of its %d bytes of memory only %d are left for them",
+				n.ID, h.Pages, h.PageSize, n.Memory, left)
+		}
+		left -= h.Pages * h.PageSize
+		previous = h.PageSize
+	}
+	return nil
+}
+
+// validateCaches checks that Caches is exactly the caches that CPUs use.
+func (m Machine) validateCaches() error {
+	used := map[int]int{}
+	for _, c := range m.CPUs {
+		if c.Cache < NoCache || c.Cache > maxID {
+			return fmt.Errorf("CPU %d uses cache %d, which is outside the supported range 0-%d", c.ID, c.Cache, maxID)
+		}
+		if c.Cache != NoCache {
+			used[c.Cache] = c.ID
+		}
+	}
+	previous := -1
+	for _, c := range m.Caches {
+		_, ok := used[c.ID]
+		switch {
+		case c.ID == previous:
+			return fmt.Errorf("cache %d is listed twice", c.ID)
+		case c.ID < previous:
+			return fmt.Errorf("cache %d is listed after cache %d", c.ID, previous)
+		case !ok:
+			return fmt.Errorf("cache %d is listed, but no CPU uses it", c.ID)
+		}
+		previous = c.ID
+		delete(used, c.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(used)) {
+		return fmt.Errorf("CPU %d uses cache %d, which is not listed", used[id], id)
+	}
+	return nil
+}
