@@ -117,7 +117,9 @@ func compareText(a, b int) int { return cmp.Compare(strconv.Itoa(a), strconv.Ito
 // FromMachineInfo reads a machine from what cAdvisor reported, for example a
 // recorded JSON. It fails for a report that contradicts itself. A core's
 // last-level cache is the first that is listed with it above level 2 or, where
-// none is, the first of its node.
+// none is, the first of its node. A cache that is all of one node's cannot be
+// another node's: reports without the kernel's cache IDs have 0 everywhere, and
+// then such a cache gets the lowest ID that is free.
 func FromMachineInfo(name string, info *cadvisorapi.MachineInfo) (Machine, error) {
 	m, err := fromMachineInfo(info)
 	if err != nil {
@@ -130,7 +132,8 @@ func FromMachineInfo(name string, info *cadvisorapi.MachineInfo) (Machine, error
 func fromMachineInfo(info *cadvisorapi.MachineInfo) (Machine, error) {
 	var m Machine
 	sizes := map[int]uint64{}
-	for _, node := range info.Topology {
+	ofNode := nodeCaches(info.Topology)
+	for i, node := range info.Topology {
 		n := Node{ID: node.Id, Memory: node.Memory, Distances: slices.Clone(node.Distances)}
 		for _, h := range node.HugePages {
 			if h.PageSize > 1<<50 {
@@ -145,7 +148,7 @@ func fromMachineInfo(info *cadvisorapi.MachineInfo) (Machine, error) {
 				return Machine{}, fmt.Errorf("%s on NUMA node %d has no threads", CoreID{core.SocketID, core.Id}, node.Id)
 			}
 			cache := NoCache
-			if found, ok := lastLevel(core.UncoreCaches, node.Caches); ok {
+			if found, ok := lastLevel(core.UncoreCaches, ofNode[i]); ok {
 				if size, known := sizes[found.Id]; known && size != found.Size {
 					return Machine{}, fmt.Errorf("cache %d has %d bytes for one core and %d for another", found.Id, size, found.Size)
 				}
@@ -163,6 +166,41 @@ func fromMachineInfo(info *cadvisorapi.MachineInfo) (Machine, error) {
 		return Machine{}, fmt.Errorf("%d CPUs are reported, the NUMA nodes have %d", info.NumCores, len(m.CPUs))
 	}
 	return m, m.Validate()
+}
+
+// nodeCaches is the last-level cache of each node, if it has one, with IDs that
+// differ.
+func nodeCaches(nodes []cadvisorapi.Node) [][]cadvisorapi.Cache {
+	used := map[int]bool{}
+	for _, node := range nodes {
+		for _, core := range node.Cores {
+			for _, c := range core.UncoreCaches {
+				used[c.Id] = true
+			}
+		}
+		for _, c := range node.Caches {
+			used[c.Id] = true
+		}
+	}
+	caches := make([][]cadvisorapi.Cache, len(nodes))
+	given := map[int]bool{}
+	free := 0
+	for i, node := range nodes {
+		c, ok := lastLevel(node.Caches)
+		if !ok {
+			continue
+		}
+		if given[c.Id] {
+			for used[free] {
+				free++
+			}
+			c.Id = free
+			used[free] = true
+		}
+		given[c.Id] = true
+		caches[i] = []cadvisorapi.Cache{c}
+	}
+	return caches
 }
 
 func lastLevel(lists ...[]cadvisorapi.Cache) (cadvisorapi.Cache, bool) {

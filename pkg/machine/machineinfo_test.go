@@ -63,22 +63,46 @@ func requireSame(t *testing.T, m Machine) {
 	back, err := FromMachineInfo(m.Name, info)
 	require.NoError(t, err)
 	back.Description, back.Sources = m.Description, m.Sources
-	told := map[int]bool{}
-	for _, c := range m.CPUs {
-		told[c.ID] = c.Cache != NoCache
-	}
-	for _, node := range info.Topology {
-		for _, core := range node.Cores {
-			if len(node.Caches) > 1 || len(node.Caches) == 1 && !told[core.Threads[0]] {
-				back.Caches = m.Caches
-				for i := range back.CPUs {
-					back.CPUs[i].Cache = m.CPUs[i].Cache
-				}
-			}
+	if ambiguous(m, info) {
+		back.Caches = m.Caches
+		for i := range back.CPUs {
+			back.CPUs[i].Cache = m.CPUs[i].Cache
 		}
 	}
 	require.Equal(t, m, back)
 	require.NoError(t, back.Validate())
+}
+
+// ambiguous is whether a node has a cache of its own that not all of the node's
+// CPUs, or others too, use.
+func ambiguous(m Machine, info *cadvisorapi.MachineInfo) bool {
+	for _, node := range info.Topology {
+		for _, own := range node.Caches {
+			for _, c := range m.CPUs {
+				if (c.Node == node.Id) != (c.Cache == own.Id) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// TestOldReports has caches without IDs, as older versions of cAdvisor report
+// them.
+func TestOldReports(t *testing.T) {
+	m := mustParse(t, `
+name: old
+nodes: [{id: 0, memory: 1Gi}, {id: 1, memory: 1Gi}]
+cpus:
+- {cpus: 0-3, threads: 2, socket: 0, node: 0, cache: 0}
+- {cpus: 4-7, threads: 2, socket: 1, node: 1, cache: 1}
+caches: [{ids: 0-1, size: 1Mi}]`)
+	info := m.MachineInfo()
+	info.Topology[1].Caches[0].Id = 0
+	back, err := FromMachineInfo("old", info)
+	require.NoError(t, err)
+	require.Equal(t, m, back)
 }
 
 func TestRoundTrip(t *testing.T) {
