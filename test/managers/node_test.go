@@ -33,46 +33,16 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
 
-// shape is a machine of equal NUMA nodes, one to a socket. CPU i and CPU
-// i+nodes*cores are threads of one core.
-type shape struct {
-	nodes, cores, threads int
-	memory                resource.Quantity
-	hugepages2Mi          int
-}
-
-func (s shape) machineInfo() *cadvisorapi.MachineInfo {
-	info := &cadvisorapi.MachineInfo{NumCores: s.nodes * s.cores * s.threads, NumSockets: s.nodes}
-	for id := range s.nodes {
-		node := cadvisorapi.Node{
-			Id: id, Memory: uint64(s.memory.Value()),
-			HugePages: []cadvisorapi.HugePagesInfo{{PageSize: 2048, NumPages: uint64(s.hugepages2Mi)}},
-		}
-		for other := range s.nodes {
-			distance := uint64(20)
-			if other == id {
-				distance = 10
-			}
-			node.Distances = append(node.Distances, distance)
-		}
-		for core := range s.cores {
-			c := cadvisorapi.Core{Id: core, SocketID: id}
-			for thread := range s.threads {
-				c.Threads = append(c.Threads, id*s.cores+core+thread*s.nodes*s.cores)
-			}
-			node.Cores = append(node.Cores, c)
-		}
-		info.Topology = append(info.Topology, node)
-	}
-	return info
-}
-
 // settings are the parts of a KubeletConfiguration that matter here.
 type settings struct {
 	policy, scope string
 	gates         bool
-	reservedCPUs  cpuset.CPUSet
-	cpuOptions    map[string]string
+	// reservedCPUs are the reserved CPUs or, when empty, the CPU manager chooses
+	// as many as reserve says.
+	reservedCPUs    cpuset.CPUSet
+	reserve         int
+	cpuOptions      map[string]string
+	topologyOptions map[string]string
 }
 
 // kubelet is the three managers of one start of the kubelet.
@@ -84,12 +54,16 @@ type kubelet struct {
 
 // node is what outlives a kubelet: the machine, the state files and the pods.
 type node struct {
-	t     *testing.T
-	dir   string
-	shape shape
+	t    *testing.T
+	dir  string
+	info *cadvisorapi.MachineInfo
 	settings
 	kubelet
 	started map[string]bool
+	// wholeCores are the pods that were admitted under full-pcpus-only.
+	wholeCores map[string]bool
+	// removed is whether pods have gone since the last admission.
+	removed bool
 	stop    context.CancelFunc
 
 	// mu guards the pods, which managers ask for in the background too.
@@ -135,28 +109,30 @@ func (n *node) start() error {
 		n.stop()
 	}
 	featuregatetesting.SetFeatureGatesDuringTest(n.t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
-		features.PodLevelResourceManagers: n.gates,
+		features.PodLevelResourceManagers:     n.gates,
+		features.CPUManagerPolicyAlphaOptions: true,
+		features.CPUManagerPolicyBetaOptions:  true,
 	})
 	logger, ctx := ktesting.NewTestContext(n.t)
 	ctx, n.stop = context.WithCancel(ctx)
 	n.t.Cleanup(n.stop)
-	info := n.shape.machineInfo()
 	reservedMemory := resource.MustParse("1Gi")
 	reservation := v1.ResourceList{
-		v1.ResourceCPU:    *resource.NewQuantity(int64(n.reservedCPUs.Size()), resource.DecimalSI),
+		v1.ResourceCPU:    *resource.NewQuantity(int64(max(n.reservedCPUs.Size(), n.reserve)), resource.DecimalSI),
 		v1.ResourceMemory: reservedMemory,
 	}
+	onNode := int32(firstWithMemory(n.info))
 	var k kubelet
 	var err error
-	if k.topology, err = topologymanager.NewManager(logger, info.Topology, n.policy, n.scope, nil); err != nil {
+	if k.topology, err = topologymanager.NewManager(logger, n.info.Topology, n.policy, n.scope, n.topologyOptions); err != nil {
 		return err
 	}
-	if k.cpu, err = cpumanager.NewManager(logger, "static", n.cpuOptions, time.Hour, info, n.reservedCPUs, reservation, n.dir, k.topology); err != nil {
+	if k.cpu, err = cpumanager.NewManager(logger, "static", n.cpuOptions, time.Hour, n.info, n.reservedCPUs, reservation, n.dir, k.topology); err != nil {
 		return err
 	}
 	k.topology.AddHintProvider(logger, k.cpu)
-	if k.memory, err = memorymanager.NewManager(logger, "Static", info, reservation,
-		[]kubeletconfig.MemoryReservation{{NumaNode: 0, Limits: v1.ResourceList{v1.ResourceMemory: reservedMemory}}}, n.dir, k.topology); err != nil {
+	if k.memory, err = memorymanager.NewManager(logger, "Static", n.info, reservation,
+		[]kubeletconfig.MemoryReservation{{NumaNode: onNode, Limits: v1.ResourceList{v1.ResourceMemory: reservedMemory}}}, n.dir, k.topology); err != nil {
 		return err
 	}
 	k.topology.AddHintProvider(logger, k.memory)
@@ -172,6 +148,7 @@ func (n *node) start() error {
 
 func (n *node) admit(pod *v1.Pod) lifecycle.PodAdmitResult {
 	_, ctx := ktesting.NewTestContext(n.t)
+	n.removed = false
 	return n.topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: n.active(), Operation: lifecycle.AddOperation})
 }
 
@@ -202,6 +179,27 @@ func (n *node) startContainers(pod *v1.Pod) {
 			n.topology.AddContainer(logger, pod, &list[i], id)
 		}
 	}
+}
+
+// end is the end of a pod: its containers go, if it has been started, and then
+// the pod itself.
+func (n *node) end(name string) {
+	logger, _ := ktesting.NewTestContext(n.t)
+	for _, pod := range n.active() {
+		if pod.Name != name || !n.started[name] {
+			continue
+		}
+		for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range list {
+				id := containerID(pod, list[i].Name)
+				require.NoError(n.t, n.cpu.RemoveContainer(logger, id))
+				require.NoError(n.t, n.memory.RemoveContainer(logger, id))
+				require.NoError(n.t, n.topology.RemoveContainer(logger, id))
+			}
+		}
+	}
+	n.removed = true
+	n.remove(name)
 }
 
 // files is the two state files, to see whether something was written.

@@ -15,32 +15,53 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
+	"github.com/podslice/podslice/pkg/machine/catalog"
 )
 
 // TestScripts runs the scripts under testdata. Commands:
 //
-//	node nodes=N cores=N threads=N memory=Q [hugepages=N] reserved=(CPU,...)
+//	node nodes=N cores=N threads=N memory=Q [hugepages=N] reserved=(CPUs)
 //	  [policy=P] [scope=S] [gates=off] [full-pcpus-only] [strict]
-//	restart [policy=P] [scope=S] [gates=on|off] [reserved=(CPU,...)] ...
+//	  [option=(O,...)]: options of the CPU manager by their full name
+//	  [max-numa-nodes=N] [prefer-closest]: options of the topology manager
+//	  reserve=N in place of reserved: the CPU manager chooses the CPUs
+//	node machine=NAME [offline=(CPUs)] ...
+//	  the same on a machine of the catalogue
+//	machine
+//	  what the managers read of the machine
+//	restart [policy=P] [scope=S] [gates=on|off] [reserved=(CPUs)] ...
 //	  a new kubelet, with the CPU manager's options that are given here, admits
 //	  all pods again; says what moved or was written
 //	admit
 //	  NAME [cpu=Q memory=Q hugepages-2Mi=Q]: the pod and its budget, then a
 //	  line a container: init|sidecar|app NAME [cpu=Q ...], requests = limits
 //	start NAME, remove NAME, state
+//
+// After each command the state is held against what must always be so, see
+// checkInvariants.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var n *node
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			defer func() { n.checkInvariants(d.Pos) }()
 			switch d.Cmd {
 			case "node":
-				n = &node{t: t, dir: t.TempDir(), started: map[string]bool{}}
+				n = &node{t: t, dir: t.TempDir(), started: map[string]bool{}, wholeCores: map[string]bool{}}
 				n.gates, n.policy, n.scope = true, "restricted", "pod"
+				n.topologyOptions = map[string]string{}
 				n.configure(d)
 				if err := n.start(); err != nil {
 					return err.Error() + "\n"
 				}
+				if n.reserve > 0 {
+					return fmt.Sprintf("reserved %s, shared pool %s\n", n.reserved(), n.cpu.State().GetDefaultCPUSet())
+				}
 				return fmt.Sprintf("shared pool %s\n", n.cpu.State().GetDefaultCPUSet())
+			case "machine":
+				return n.describeMachine()
 			case "restart":
 				return n.restart(d)
 			case "admit":
@@ -52,6 +73,8 @@ func TestScripts(t *testing.T) {
 					require.Equal(t, before, n.files(), "a refused pod leaves something behind")
 					return fmt.Sprintf("%s: %s\n", result.Reason, result.Message)
 				}
+				n.wholeCores[pod.Name] = n.cpuOptions[cpumanager.FullPCPUsOnlyOption] == "true"
+				n.checkAdmitted(d.Pos, pod)
 				return n.describe(pod)
 			case "start":
 				for _, pod := range n.active() {
@@ -62,7 +85,7 @@ func TestScripts(t *testing.T) {
 				}
 				t.Fatalf("no pod %s", d.CmdArgs[0].Key)
 			case "remove":
-				n.remove(d.CmdArgs[0].Key)
+				n.end(d.CmdArgs[0].Key)
 				return ""
 			case "state":
 				var b strings.Builder
@@ -114,7 +137,15 @@ func (n *node) configure(d *datadriven.TestData) {
 		require.NoError(n.t, err)
 		return value
 	}
+	cpus := func(arg datadriven.CmdArg) cpuset.CPUSet {
+		set, err := cpuset.Parse(strings.Join(arg.Vals, ","))
+		require.NoError(n.t, err)
+		return set
+	}
 	n.cpuOptions = map[string]string{}
+	var s shape
+	var name string
+	offline := cpuset.New()
 	for _, arg := range d.CmdArgs {
 		value := ""
 		if len(arg.Vals) > 0 {
@@ -122,21 +153,23 @@ func (n *node) configure(d *datadriven.TestData) {
 		}
 		switch arg.Key {
 		case "nodes":
-			n.shape.nodes = number(value)
+			s.nodes = number(value)
 		case "cores":
-			n.shape.cores = number(value)
+			s.cores = number(value)
 		case "threads":
-			n.shape.threads = number(value)
+			s.threads = number(value)
 		case "memory":
-			n.shape.memory = resource.MustParse(value)
+			s.memory = resource.MustParse(value)
 		case "hugepages":
-			n.shape.hugepages2Mi = number(value)
+			s.hugepages2Mi = number(value)
+		case "machine":
+			name = value
+		case "offline":
+			offline = cpus(arg)
 		case "reserved":
-			var ids []int
-			for _, v := range arg.Vals {
-				ids = append(ids, number(v))
-			}
-			n.reservedCPUs = cpuset.New(ids...)
+			n.reservedCPUs, n.reserve = cpus(arg), 0
+		case "reserve":
+			n.reservedCPUs, n.reserve = cpuset.New(), number(value)
 		case "policy":
 			n.policy = value
 		case "scope":
@@ -144,14 +177,32 @@ func (n *node) configure(d *datadriven.TestData) {
 		case "gates":
 			n.gates = value != "off"
 		case "full-pcpus-only", "strict":
-			name := map[string]string{"strict": "strict-cpu-reservation"}[arg.Key]
-			if name == "" {
-				name = arg.Key
+			option := arg.Key
+			if option == "strict" {
+				option = cpumanager.StrictCPUReservationOption
 			}
-			n.cpuOptions[name] = "true"
+			n.cpuOptions[option] = "true"
+		case "option":
+			for _, option := range arg.Vals {
+				n.cpuOptions[option] = "true"
+			}
+		case "max-numa-nodes":
+			n.topologyOptions[topologymanager.MaxAllowableNUMANodes] = value
+		case "prefer-closest":
+			n.topologyOptions[topologymanager.PreferClosestNUMANodes] = "true"
 		default:
 			n.t.Fatalf("unknown setting %s", arg.Key)
 		}
+	}
+	switch {
+	case name != "":
+		m, err := catalog.Get(name)
+		require.NoError(n.t, err)
+		m, err = m.Without(offline)
+		require.NoError(n.t, err)
+		n.info = m.MachineInfo()
+	case s.nodes > 0:
+		n.info = s.machineInfo()
 	}
 }
 
