@@ -28,6 +28,7 @@ func Names() []string {
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), suffix))
 	}
+	slices.Sort(names)
 	return names
 }
 
