@@ -5,6 +5,7 @@ package machine_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,6 +170,24 @@ func TestAsCAdvisorReads(t *testing.T) {
 			t.Run(fmt.Sprintf("%s without %s", name, offline), func(t *testing.T) {
 				asRead(t, m, offline)
 			})
+		}
+	}
+}
+
+// TestAsCAdvisorReadsAtRandom takes any CPUs offline.
+func TestAsCAdvisorReadsAtRandom(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, name := range catalog.Names() {
+		m, err := catalog.Get(name)
+		require.NoError(t, err)
+		for range 3 {
+			var offline []int
+			for _, c := range m.CPUs[1:] {
+				if random.IntN(8) == 0 {
+					offline = append(offline, c.ID)
+				}
+			}
+			asRead(t, m, cpuset.New(offline...))
 		}
 	}
 }

@@ -162,7 +162,9 @@ func fromMachineInfo(info *cadvisorapi.MachineInfo) (Machine, error) {
 	slices.SortStableFunc(m.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortStableFunc(m.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	m.Caches = cachesOf(m.CPUs, sizes)
-	if info.NumCores != len(m.CPUs) {
+	// There may be more: on a kernel without NUMA nodes cAdvisor counts CPUs that
+	// are offline too.
+	if info.NumCores < len(m.CPUs) {
 		return Machine{}, fmt.Errorf("%d CPUs are reported, the NUMA nodes have %d", info.NumCores, len(m.CPUs))
 	}
 	return m, m.Validate()

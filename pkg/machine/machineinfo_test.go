@@ -120,7 +120,7 @@ func TestFromMachineInfoErrors(t *testing.T) {
 		change func(*cadvisorapi.MachineInfo)
 		want   string
 	}{
-		"count":      {func(i *cadvisorapi.MachineInfo) { i.NumCores = 10 }, "10 CPUs are reported, the NUMA nodes have 9"},
+		"count":      {func(i *cadvisorapi.MachineInfo) { i.NumCores = 8 }, "8 CPUs are reported, the NUMA nodes have 9"},
 		"no threads": {func(i *cadvisorapi.MachineInfo) { i.Topology[0].Cores[0].Threads = nil }, "core 0 of socket 0 on NUMA node 1 has no threads"},
 		"CPU twice":  {func(i *cadvisorapi.MachineInfo) { i.Topology[0].Cores[0].Threads[0] = 1 }, "CPU 1 is listed twice"},
 		"node twice": {func(i *cadvisorapi.MachineInfo) { i.Topology[1].Id = 1 }, "NUMA node 1 is listed twice"},
