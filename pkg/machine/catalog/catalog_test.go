@@ -97,36 +97,16 @@ func converts(t *testing.T, m machine.Machine) {
 	require.Equal(t, c.cores, read.NumCores)
 	require.Equal(t, c.sockets, read.NumSockets)
 	require.Equal(t, c.withCPUs, read.NumNUMANodes)
-	// The CPU manager takes a socket for a cache where none is told. It does not
-	// look at the caches of nodes, so of a machine with several such nodes a
-	// socket it knows less.
-	if c.caches > 0 && !nodeCaches(m) {
+	// The CPU manager takes a socket for a cache where none is told.
+	if c.caches > 0 {
 		require.Equal(t, c.caches, read.NumUncoreCache)
-	} else if c.caches == 0 {
+	} else {
 		require.Equal(t, c.sockets, read.NumUncoreCache)
 	}
 	require.True(t, m.Online().Equals(read.CPUDetails.CPUs()))
 	plan, err := read.Plan()
 	require.NoError(t, err)
 	require.Equal(t, m.Online().String(), plan.All().String())
-}
-
-// nodeCaches is whether cAdvisor lists caches with nodes that are smaller than a
-// socket.
-func nodeCaches(m machine.Machine) bool {
-	nodes := map[int]map[int]bool{}
-	for _, c := range m.CPUs {
-		if nodes[c.Socket] == nil {
-			nodes[c.Socket] = map[int]bool{}
-		}
-		nodes[c.Socket][c.Node] = true
-	}
-	for _, node := range m.MachineInfo().Topology {
-		if len(node.Caches) > 0 && len(nodes[node.Cores[0].SocketID]) > 1 {
-			return true
-		}
-	}
-	return false
 }
 
 func TestUnknown(t *testing.T) {

@@ -60,11 +60,12 @@ func Discover(logger klog.Logger, machineInfo *cadvisorapi.MachineInfo) (*CPUTop
 		NumSockets: machineInfo.NumSockets,
 		CPUDetails: CPUDetails{},
 	}
+	// Behind the IDs of known caches, those that stand for unknown ones begin.
 	firstFreeID := 0
 	for _, node := range machineInfo.Topology {
 		for _, core := range node.Cores {
-			if len(core.UncoreCaches) > 0 {
-				firstFreeID = max(firstFreeID, core.UncoreCaches[0].Id+1)
+			if id, known := cacheID(node, core); known {
+				firstFreeID = max(firstFreeID, id+1)
 			}
 		}
 	}
@@ -82,8 +83,8 @@ func Discover(logger klog.Logger, machineInfo *cadvisorapi.MachineInfo) (*CPUTop
 				CoreID:        slices.Min(core.Threads),
 				UncoreCacheID: firstFreeID + core.SocketID,
 			}
-			if len(core.UncoreCaches) > 0 {
-				info.UncoreCacheID = core.UncoreCaches[0].Id
+			if id, known := cacheID(node, core); known {
+				info.UncoreCacheID = id
 			}
 			for _, cpu := range core.Threads {
 				topology.CPUDetails[cpu] = info
@@ -93,6 +94,21 @@ func Discover(logger klog.Logger, machineInfo *cadvisorapi.MachineInfo) (*CPUTop
 	}
 	topology.NumCores, topology.NumUncoreCache, topology.NumNUMANodes = len(cores), len(caches), len(nodes)
 	return topology, nil
+}
+
+// cacheID is the ID of the last-level cache of a core. cAdvisor lists a cache with
+// the cores that share it or, if that is all cores of the node, with the node.
+func cacheID(node cadvisorapi.Node, core cadvisorapi.Core) (id int, known bool) {
+	if len(core.UncoreCaches) > 0 {
+		return core.UncoreCaches[0].Id, true
+	}
+	level := 2
+	for _, cache := range node.Caches {
+		if cache.Level > level {
+			id, known, level = cache.Id, true, cache.Level
+		}
+	}
+	return id, known
 }
 
 // Plan is the topology as the core takes it. It fails for what the core cannot
