@@ -35,7 +35,8 @@ type packing struct {
 //  1. whole sockets or whole NUMA nodes, whichever of the two is the larger
 //     unit on this machine, that are on offer with all their CPUs and are not
 //     larger than what is still needed; then the other of the two;
-//  2. whole cores, in the order of their socket and node;
+//  2. whole cores, in the order of their socket and node; if cores of several
+//     sizes add up to just what is needed, those that do;
 //  3. single CPUs, in the order of their socket, node and core.
 //
 // This is the order of the kubelet's static policy (KEP-693), with each unit
@@ -121,6 +122,11 @@ func (p *picker) takeUnits(units []unit, feasible func(Set, int) bool) {
 }
 
 func (p *picker) takeCores() {
+	// Cores of several sizes can add up without one being broken.
+	if len(p.t.coreSizes) > 1 && p.addsUp(p.free, p.need) {
+		p.takeExactCores(p.coresInOrder())
+		return
+	}
 	for _, core := range p.coresInOrder() {
 		if size := core.cpus.Size(); size <= p.need && core.cpus.IsSubsetOf(p.free) {
 			p.take(core.cpus)
@@ -144,11 +150,16 @@ func (p *picker) takeSingles() {
 func (p *picker) takeExactCores(cores []unit) {
 	after := make(coreCounts, len(p.t.coreSizes))
 	for _, core := range cores {
-		after[p.t.sizeOfCore[p.t.cores.of[core.cpus.first()]]]++
+		if core.cpus.IsSubsetOf(p.free) {
+			after[p.t.sizeOfCore[p.t.cores.of[core.cpus.first()]]]++
+		}
 	}
 	for _, core := range cores {
 		if p.need == 0 {
 			return
+		}
+		if !core.cpus.IsSubsetOf(p.free) {
+			continue
 		}
 		after[p.t.sizeOfCore[p.t.cores.of[core.cpus.first()]]]--
 		if size := core.cpus.Size(); size <= p.need && p.t.addUp(after, p.need-size) {
