@@ -14,7 +14,9 @@ import (
 const ResourceName = "cpu"
 
 // ContainerHints says where the container's exclusive CPUs could come from. It
-// answers false for a container that asks for none.
+// answers false for a container that asks for none, and for one that cannot have
+// whole cores although there are CPUs enough: no other nodes would help it, and
+// planning it says what is wrong.
 func (n *Node) ContainerHints(s State, pod podplan.Pod, container podplan.Container) (numa.Resource, bool) {
 	request := pod.ExclusiveCPUs(container)
 	if request == 0 {
@@ -27,11 +29,11 @@ func (n *Node) ContainerHints(s State, pod podplan.Pod, container podplan.Contai
 	if !record.Pod.IsEmpty() {
 		return n.recordedHint(record.Pod), true
 	}
-	return numa.Resource{Name: ResourceName, Hints: n.hints(n.Free(s), n.reusable(pod, record, container.Name), request, peakCPUs(pod, container))}, true
+	return n.freshHints(s, n.reusable(pod, record, container.Name), request, peakCPUs(pod, container))
 }
 
 // PodHints says where the exclusive CPUs of the whole pod could come from. It
-// answers false for a pod that asks for none.
+// answers false as ContainerHints does.
 func (n *Node) PodHints(s State, pod podplan.Pod) (numa.Resource, bool) {
 	request := pod.PodCPUs()
 	if request == 0 {
@@ -46,7 +48,25 @@ func (n *Node) PodHints(s State, pod podplan.Pod) (numa.Resource, bool) {
 			return numa.Resource{Name: ResourceName}, true
 		}
 	}
-	return numa.Resource{Name: ResourceName, Hints: n.hints(n.Free(s), record.CPUs(), request, request)}, true
+	return n.freshHints(s, record.CPUs(), request, request)
+}
+
+// freshHints are the hints of what is to be allocated.
+func (n *Node) freshHints(s State, mine Set, request, peak int) (numa.Resource, bool) {
+	free := n.Free(s)
+	if n.options.FullPCPUsOnly && free.Union(mine).Size() >= request && n.checkWholeCores("", n.offer(free).Union(mine), request) != nil {
+		return numa.Resource{}, false
+	}
+	if n.emptiesShared(s, request-mine.Size()) {
+		return numa.Resource{Name: ResourceName}, true
+	}
+	return numa.Resource{Name: ResourceName, Hints: n.hints(free, mine, request, peak)}, true
+}
+
+// emptiesShared reports whether that many CPUs more, given out to a pod, leave
+// nothing in the node shared pool.
+func (n *Node) emptiesShared(s State, more int) bool {
+	return more >= n.unreservedShared(s).Size()
 }
 
 // recordedHint is the one hint of CPUs that are held already: where they are.
@@ -75,7 +95,11 @@ func (n *Node) Explain(s State, pod podplan.Pod, container *podplan.Container) s
 	if n.options.FullPCPUsOnly {
 		what = "CPUs on whole cores"
 	}
-	return fmt.Sprintf("cpu: %s asks for %d %s; %s", who, request, what, n.describe(n.offer(n.Free(s))))
+	text := fmt.Sprintf("cpu: %s asks for %d %s; %s", who, request, what, n.describe(n.offer(n.Free(s))))
+	if n.options.StrictCPUReservation {
+		text += "; one CPU must stay in the node shared pool"
+	}
+	return text
 }
 
 // describe says how many of the given free CPUs each NUMA node has, out of how
