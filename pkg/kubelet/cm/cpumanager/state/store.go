@@ -31,8 +31,8 @@ type Store struct {
 }
 
 // Open reads the state file called name in dir, or begins an empty state when
-// there is none. It writes nothing. A file of another policy is taken over when
-// nothing is assigned in it, and refused otherwise, like a damaged file.
+// there is none. It writes nothing. A damaged file is refused. The content of
+// another policy's file is kept, whatever it means for the policy of today.
 func Open(logger klog.Logger, dir, name, policyName string) (*Store, error) {
 	s := &Store{file: statefile.File{Dir: dir, Name: name}, policyName: policyName}
 	content, err := s.load(logger)
@@ -51,6 +51,15 @@ func (s *Store) Content() *Content { return s.published.Load() }
 // readers see has not changed; see Unsure for the file. A content that the file
 // has already is not written again.
 func (s *Store) Replace(content *Content) error {
+	if err := s.Write(content); err != nil {
+		return err
+	}
+	s.published.Store(content)
+	return nil
+}
+
+// Write is Replace for a content that readers are not to see.
+func (s *Store) Write(content *Content) error {
 	data, err := s.encode(content)
 	if err != nil {
 		return err
@@ -63,7 +72,6 @@ func (s *Store) Replace(content *Content) error {
 		s.unsure = false
 		s.written = data
 	}
-	s.published.Store(content)
 	return nil
 }
 
@@ -71,8 +79,8 @@ func (s *Store) Replace(content *Content) error {
 // It is cleared by one that succeeds.
 func (s *Store) Unsure() bool { return s.unsure }
 
-// Publish shows readers a content that could not be written. It is for content
-// that follows from what the file has.
+// Publish shows readers a content that is not written. It is for content that
+// follows from what the file has.
 func (s *Store) Publish(content *Content) { s.published.Store(content) }
 
 func (s *Store) encode(content *Content) ([]byte, error) {
@@ -119,13 +127,9 @@ func (s *Store) load(logger klog.Logger) (*Content, error) {
 		return nil, fmt.Errorf("the file names no policy")
 	}
 	if data.PolicyName != s.policyName {
-		if len(content.Assignments) > 0 || len(content.Pods) > 0 {
-			return nil, fmt.Errorf("configured policy %q differs from state checkpoint policy %q, in which CPUs are assigned to %d pods",
-				s.policyName, data.PolicyName, len(content.Assignments))
-		}
-		logger.Info("Taking over the CPU manager's state of another policy, in which nothing is assigned",
-			"policy", s.policyName, "statePolicy", data.PolicyName)
-		return empty, nil
+		logger.Info("Taking over the CPU manager's state of another policy",
+			"policy", s.policyName, "statePolicy", data.PolicyName, "file", s.file.Path(), "pods", len(content.Assignments))
+		return content, nil
 	}
 	s.written = raw
 	logger.V(2).Info("Restored the CPU manager's state", "file", s.file.Path(), "version", version, "pods", len(content.Assignments))

@@ -73,15 +73,31 @@ func TestFailedReplaceChangesNothing(t *testing.T) {
 
 func TestOtherPolicy(t *testing.T) {
 	dir := t.TempDir()
-	s, err := open(t, dir, "none")
+	s, err := open(t, dir, "static")
 	require.NoError(t, err)
-	require.NoError(t, s.Replace(&Content{}))
-	s, err = open(t, dir, "static")
-	require.NoError(t, err, "nothing is assigned")
 	require.NoError(t, s.Replace(sample()))
-	_, err = open(t, dir, "none")
-	require.ErrorContains(t, err, `configured policy "none" differs from state checkpoint policy "static"`)
-	require.ErrorContains(t, err, filepath.Join(dir, "state"))
+
+	s, err = open(t, dir, "none")
+	require.NoError(t, err)
+	require.Equal(t, sample(), s.Content(), "what other policies gave out is kept")
+	kept := s.Content()
+	require.NoError(t, s.Write(kept))
+	s.Publish(&Content{})
+	require.Empty(t, s.Content().GetCPUAssignments(), "written is not published")
+
+	s, err = open(t, dir, "none")
+	require.NoError(t, err)
+	require.Equal(t, sample(), s.Content(), "the file has the name of the new policy")
+	before, err := os.Stat(filepath.Join(dir, "state"))
+	require.NoError(t, err)
+	require.NoError(t, s.Write(kept))
+	after, err := os.Stat(filepath.Join(dir, "state"))
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+
+	s, err = open(t, dir, "static")
+	require.NoError(t, err)
+	require.Equal(t, sample(), s.Content())
 }
 
 func TestOlderFormats(t *testing.T) {
