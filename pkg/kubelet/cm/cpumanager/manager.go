@@ -105,6 +105,16 @@ type manager struct {
 	// before that.
 	store atomic.Pointer[state.Store]
 
+	// updater brings running containers in line. lastTargets keeps what targets
+	// made of the store's content.
+	updater     *updater
+	lastTargets atomic.Pointer[targets]
+	// startWait is maxStartWait, except in tests.
+	startWait time.Duration
+	// releasing is set under the none policy while containers are released that
+	// another policy had bound to CPUs.
+	releasing atomic.Bool
+
 	// sharing has the containers (containerKey) that were seen to run in the
 	// pool of their pod.
 	sharing sync.Map
@@ -119,8 +129,6 @@ type manager struct {
 	// runningBefore are the pods that had containers in the runtime when the
 	// kubelet started, for as long as they are active.
 	runningBefore map[string]bool
-	// applied is the cpuset that the runtime last accepted for a container.
-	applied map[containerKey]appliedCPUs
 }
 
 var (
@@ -151,8 +159,10 @@ func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[s
 		wake:            make(chan struct{}, 1),
 		containerMap:    containermap.NewContainerMap(),
 		runningBefore:   map[string]bool{},
-		applied:         map[containerKey]appliedCPUs{},
+		startWait:       maxStartWait,
 	}
+	m.updater = newUpdater(toPlan(m.allCPUs), m.targets)
+	registerMetrics()
 	switch m.policy {
 	case PolicyNone:
 		if len(cpuPolicyOptions) > 0 {
@@ -225,23 +235,17 @@ func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesR
 		logger.Error(err, "Could not restore the CPU manager's state")
 		return err
 	}
-	if m.node != nil {
+	if m.node == nil && !m.releasing.Load() {
+		return nil
+	}
+	m.updater.start(ctx, containerRuntime, m.period())
+	m.containerMap.Visit(func(podUID, name, id string) { m.updater.found(containerKey{podUID, name}, id) })
+	if m.node == nil {
+		go m.releaseLoop(ctx)
+	} else {
 		go m.reconcileLoop(ctx)
 	}
 	return nil
-}
-
-// AddContainer implements Manager.
-func (m *manager) AddContainer(logger klog.Logger, pod *v1.Pod, container *v1.Container, containerID string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.containerMap.Add(string(pod.UID), container.Name, containerID)
-	// The container was created with these CPUs a moment ago, and they do not
-	// change. The shared pool may have changed since.
-	if cpus, ok := m.content().GetCPUSet(string(pod.UID), container.Name); ok {
-		m.applied[containerKey{string(pod.UID), container.Name}] = appliedCPUs{containerID, cpus}
-	}
-	logger.V(4).Info("CPU manager knows container", "pod", klog.KObj(pod), "containerName", container.Name, "containerID", containerID)
 }
 
 // RemoveContainer implements Manager.
@@ -258,7 +262,7 @@ func (m *manager) RemoveContainer(logger klog.Logger, containerID string) error 
 		return err
 	}
 	m.containerMap.RemoveByContainerID(containerID)
-	delete(m.applied, containerKey{podUID, name})
+	m.updater.ended(containerID)
 	return nil
 }
 
@@ -278,11 +282,6 @@ func (m *manager) GetExclusiveCPUs(podUID, containerName string) cpuset.CPUSet {
 func (m *manager) GetPodCPUs(podUID string) cpuset.CPUSet {
 	cpus, _ := m.content().GetPodCPUSet(podUID)
 	return cpus
-}
-
-// GetCPUAffinity implements Manager.
-func (m *manager) GetCPUAffinity(podUID, containerName string) cpuset.CPUSet {
-	return m.content().GetCPUSetOrDefault(podUID, containerName)
 }
 
 // GetAllocatableCPUs implements Manager. Nothing is allocatable under the none

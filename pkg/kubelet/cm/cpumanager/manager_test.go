@@ -153,7 +153,7 @@ func TestPodsThatAreGoneGiveBackInOneWrite(t *testing.T) {
 	n.mu.Lock()
 	n.pods = nil
 	n.mu.Unlock()
-	m.reconcile(context.Background())
+	m.Reconcile(context.Background())
 	require.Empty(t, m.State().GetCPUAssignments())
 	require.Empty(t, m.State().GetPodCPUAssignments())
 	require.Equal(t, "0-15", m.State().GetDefaultCPUSet().String())
@@ -190,7 +190,7 @@ func TestAPodInAdmissionIsNotStale(t *testing.T) {
 	p := pod("p", "", container("a", "2"), container("b", "2"))
 	m.BeginAdmission(logger, "p")
 	require.NoError(t, m.Allocate(ctx, p, &p.Spec.Containers[0], lifecycle.AddOperation))
-	m.reconcile(ctx)
+	m.Reconcile(ctx)
 	require.NoError(t, m.Allocate(ctx, p, &p.Spec.Containers[1], lifecycle.AddOperation))
 	n.add(p)
 	require.NoError(t, m.CommitAdmission(logger, "p"))
@@ -201,20 +201,14 @@ func TestAPodInAdmissionIsNotStale(t *testing.T) {
 func TestReconcileMovesTheSharedPool(t *testing.T) {
 	gates(t, true)
 	n := newNode(t)
-	n.failing = true
 	m := n.start()
 	shared := pod("shared", "", container("s", ""))
 	n.add(shared)
 	db := database("db")
 	n.add(db)
 	require.NoError(t, n.admit(m, db, true))
-	m.reconcile(context.Background())
-	require.Empty(t, n.update("shared-s"))
-	n.mu.Lock()
-	n.failing = false
-	n.mu.Unlock()
-	m.reconcile(context.Background())
-	require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s"), "a failed update is tried again")
+	n.reconcile(m)
+	require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s"))
 	require.Equal(t, m.GetCPUAffinity("db", "backup-agent").String(), n.update("db-backup-agent"))
 
 	// A container that was started again was created with whatever the runtime
@@ -222,18 +216,15 @@ func TestReconcileMovesTheSharedPool(t *testing.T) {
 	n.mu.Lock()
 	n.suffix = "-again"
 	n.mu.Unlock()
-	m.reconcile(context.Background())
+	n.reconcile(m)
 	require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s-again"))
-	n.mu.Lock()
-	n.suffix = ""
-	n.mu.Unlock()
 
 	// The loop is woken by an allocation; the period of this test is an hour.
 	more := pod("more", "", container("m", "2"))
 	n.add(more)
 	require.NoError(t, n.admit(m, more, false))
 	require.Eventually(t, func() bool {
-		return n.update("shared-s") == m.GetCPUAffinity("shared", "s").String()
+		return n.update("shared-s-again") == m.GetCPUAffinity("shared", "s").String()
 	}, time.Minute, time.Millisecond)
 }
 
@@ -266,7 +257,7 @@ func TestPodsThatRanBeforeAreNotRefused(t *testing.T) {
 	n.mu.Lock()
 	n.pods = nil
 	n.mu.Unlock()
-	m.reconcile(context.Background())
+	m.Reconcile(context.Background())
 	n.add(big)
 	require.ErrorContains(t, n.admit(m, big, false), "not enough cpus")
 }

@@ -14,9 +14,6 @@ import (
 
 // setGauges derives every gauge from what is committed, for all NUMA nodes.
 func (m *manager) setGauges() {
-	if m.node == nil {
-		return
-	}
 	assigned := m.committed.Assigned()
 	metrics.CPUManagerSharedPoolSizeMilliCores.Set(float64(m.node.Free(m.committed).Size() * 1000))
 	metrics.CPUManagerExclusiveCPUsAllocationCount.Set(float64(assigned.Size()))

@@ -132,6 +132,25 @@ func (n *node) UpdateContainerResources(_ context.Context, id string, r *runtime
 	return nil
 }
 
+// reconcile reconciles and waits until all calls are made.
+func (n *node) reconcile(m *manager) {
+	m.Reconcile(context.Background())
+	quiesce(m)
+}
+
+// quiesce waits until no call is being made and none is due.
+func quiesce(m *manager) {
+	u := m.updater
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for u.workers > 0 {
+		changed := u.wait()
+		u.mu.Unlock()
+		<-changed
+		u.mu.Lock()
+	}
+}
+
 func (n *node) update(id string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

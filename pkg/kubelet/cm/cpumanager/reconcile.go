@@ -4,141 +4,113 @@ package cpumanager
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
-	"k8s.io/utils/cpuset"
 )
 
-// appliedCPUs is the cpuset that the runtime accepted for a container. A
-// container that was started again has another ID and nothing applied.
-type appliedCPUs struct {
-	containerID string
-	cpus        cpuset.CPUSet
-}
-
-// reconcileLoop reconciles once a period, and at once when CPUs have become
-// exclusive or are so no more.
+// reconcileLoop reconciles once a period, and moves containers off CPUs as soon
+// as these have become exclusive.
 func (m *manager) reconcileLoop(ctx context.Context) {
-	ticker := time.NewTicker(m.reconcilePeriod)
+	ticker := time.NewTicker(m.period())
 	defer ticker.Stop()
+	m.Reconcile(ctx)
 	for {
-		m.reconcile(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			m.Reconcile(ctx)
 		case <-m.wake:
+			m.updater.evict()
 		}
 	}
 }
 
-// reconcile brings every running container onto the CPUs that are recorded for
-// it. What fails is tried again in the next round.
-func (m *manager) reconcile(ctx context.Context) {
+// Reconcile has every running container brought onto the CPUs that are recorded
+// for it. It learns from pod statuses which containers run and have ended, as far
+// as that is not known already. The calls of the runtime are made later, in the
+// background. It is exported for benchmarks; nothing else has to call it.
+func (m *manager) Reconcile(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	m.mu.Lock()
-	m.removeStale(logger)
+	ready := m.sourcesReady.AllReady()
+	// Under the lock: see removeStale.
+	pods := m.activePods()
+	if ready {
+		m.dropStale(logger, pods)
+	}
 	m.mu.Unlock()
-	for _, pod := range m.activePods() {
-		podStatus, ok := m.podStatus.GetPodStatus(pod.UID)
+	m.observe(logger, pods)
+	m.updater.settle(inPods(pods, ready))
+}
+
+// inPods reports which containers to bring in line: until all sources have told
+// of their pods, the containers of pods of which it is not known yet whether they
+// are to go on are left alone.
+func inPods(pods []*v1.Pod, ready bool) func(podUID string) bool {
+	if ready {
+		return func(string) bool { return true }
+	}
+	active := podUIDs(pods)
+	return func(uid string) bool { return active[uid] }
+}
+
+func podUIDs(pods []*v1.Pod) map[string]bool {
+	uids := make(map[string]bool, len(pods))
+	for _, pod := range pods {
+		uids[string(pod.UID)] = true
+	}
+	return uids
+}
+
+// observe reads the pods' statuses and reports whether each pod had one.
+func (m *manager) observe(logger klog.Logger, pods []*v1.Pod) (all bool) {
+	all = true
+	for _, pod := range pods {
+		status, ok := m.podStatus.GetPodStatus(pod.UID)
 		if !ok {
+			logger.V(5).Info("Pod has no status yet", "pod", klog.KObj(pod))
+			all = false
 			continue
 		}
-		for _, statuses := range [][]v1.ContainerStatus{podStatus.InitContainerStatuses, podStatus.ContainerStatuses} {
-			for i := range statuses {
-				if statuses[i].State.Running != nil {
-					m.reconcileContainer(ctx, pod, &statuses[i])
-				}
+		for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+			for i := range list {
+				m.observeContainer(logger, pod, &list[i])
 			}
 		}
 	}
+	return all
 }
 
-func (m *manager) reconcileContainer(ctx context.Context, pod *v1.Pod, status *v1.ContainerStatus) {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "containerName", status.Name)
+func (m *manager) observeContainer(logger klog.Logger, pod *v1.Pod, status *v1.ContainerStatus) {
+	// The container before this one, and then this one.
+	for _, state := range []*v1.ContainerState{&status.LastTerminationState, &status.State} {
+		if state.Terminated != nil && state.Terminated.ContainerID != "" {
+			m.updater.ended(idOf(state.Terminated.ContainerID))
+		}
+	}
+	if status.ContainerID == "" {
+		return
+	}
+	id := idOf(status.ContainerID)
+	switch {
+	case id == "":
+		logger.V(4).Info("Container has no usable ID", "pod", klog.KObj(pod), "containerName", status.Name, "containerID", status.ContainerID)
+	case status.State.Terminated != nil:
+		m.updater.ended(id)
+	case status.State.Running != nil:
+		m.updater.observe(containerKey{string(pod.UID), status.Name}, id)
+	}
+}
+
+// idOf is the runtime's ID in a text such as containerd://ID, or empty.
+func idOf(text string) string {
 	var id kubecontainer.ContainerID
-	if err := id.ParseString(status.ContainerID); err != nil {
-		logger.V(4).Info("Container has no usable ID yet", "err", err)
-		return
+	if err := id.ParseString(text); err != nil {
+		return ""
 	}
-	key := containerKey{string(pod.UID), status.Name}
-	m.mu.Lock()
-	m.containerMap.Add(key.podUID, key.name, id.ID)
-	want := appliedCPUs{id.ID, m.content().GetCPUSetOrDefault(key.podUID, key.name)}
-	have := m.applied[key]
-	m.mu.Unlock()
-	if want.cpus.IsEmpty() || have.containerID == want.containerID && have.cpus.Equals(want.cpus) {
-		return
-	}
-	if err := m.updateContainerCPUSet(ctx, want.containerID, want.cpus); err != nil {
-		logger.Error(err, "Could not update the cpuset of a container", "containerID", id.ID, "cpus", want.cpus.String())
-		return
-	}
-	logger.V(4).Info("Updated the cpuset of a container", "containerID", id.ID, "cpus", want.cpus.String())
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	// The pod may be gone meanwhile, and with it the place to keep this.
-	if _, _, err := m.containerMap.GetContainerRef(id.ID); err == nil {
-		m.applied[key] = want
-	}
-}
-
-// removeStale takes back what pods hold that are not active any more, in one
-// write, which is that of the open admission if there is one. The caller holds
-// the lock: a pod that is admitted while the list of active pods is being read
-// would otherwise look stale.
-func (m *manager) removeStale(logger klog.Logger) {
-	// Before all sources have reported, a pod that is missing may still come.
-	if m.store.Load() == nil || !m.sourcesReady.AllReady() {
-		return
-	}
-	active := map[string]bool{}
-	if m.admission.open {
-		active[m.admission.podUID] = true
-	}
-	for _, pod := range m.activePods() {
-		active[string(pod.UID)] = true
-	}
-	m.forgetContainers(active)
-	next := m.committed
-	var gone []string
-	for _, uid := range m.committed.PodUIDs() {
-		if !active[uid] {
-			logger.V(2).Info("Releasing the CPUs of a pod that is gone", "podUID", uid, "cpus", m.committed.Record(uid).CPUs())
-			gone = append(gone, uid)
-			next = next.Without(uid)
-		}
-	}
-	if m.admission.open {
-		m.admission.gone = gone
-		return
-	}
-	if err := m.commit(next); err != nil {
-		logger.Error(err, "Could not release the CPUs of pods that are gone; they stay taken until it succeeds")
-	}
-}
-
-// forgetContainers drops what is kept of the containers of other pods.
-func (m *manager) forgetContainers(active map[string]bool) {
-	var gone []string
-	m.containerMap.Visit(func(podUID, _, containerID string) {
-		if !active[podUID] {
-			gone = append(gone, containerID)
-		}
-	})
-	for _, id := range gone {
-		m.containerMap.RemoveByContainerID(id)
-	}
-	maps.DeleteFunc(m.applied, func(key containerKey, _ appliedCPUs) bool { return !active[key.podUID] })
-	m.sharing.Range(func(key, _ any) bool {
-		if !active[key.(containerKey).podUID] {
-			m.sharing.Delete(key)
-		}
-		return true
-	})
-	maps.DeleteFunc(m.runningBefore, func(uid string, _ bool) bool { return !active[uid] })
+	return id.ID
 }

@@ -20,10 +20,12 @@ func (m *manager) restore(logger klog.Logger) error {
 	if err != nil {
 		return err
 	}
-	restored := store.Content()
 	if m.node == nil {
-		restored = &state.Content{}
+		m.beginRelease(logger, store)
+		m.store.Store(store)
+		return nil
 	}
+	restored := store.Content()
 	records := map[string]cpuplan.Record{}
 	for uid, containers := range restored.Assignments {
 		r := cpuplan.Record{Containers: make(map[string]cpuplan.Set, len(containers))}
@@ -42,9 +44,7 @@ func (m *manager) restore(logger klog.Logger) error {
 		r.Pod = toPlan(entry.CPUSet)
 		records[uid] = r
 	}
-	if m.node != nil {
-		m.dropOffline(logger, restored, records)
-	}
+	m.dropOffline(logger, restored, records)
 	m.committed = cpuplan.NewState(records)
 	m.logOddities(logger)
 	content := m.contentOf(m.committed)
@@ -80,9 +80,6 @@ func (m *manager) dropOffline(logger klog.Logger, restored *state.Content, recor
 // logOddities tells what is wrong with the restored state and yet kept, because
 // the pods may run.
 func (m *manager) logOddities(logger klog.Logger) {
-	if m.node == nil {
-		return
-	}
 	if m.node.SharesReserved(m.committed) {
 		logger.Error(nil, "Pods hold all CPUs that are not reserved: containers without CPUs of their own run on the reserved ones",
 			"reserved", m.node.Reserved(), "held", m.committed.Assigned())
@@ -111,10 +108,8 @@ func (m *manager) contentOf(s cpuplan.State) *state.Content {
 	content := &state.Content{
 		Assignments:  state.ContainerCPUAssignments{},
 		Pods:         state.PodCPUAssignments{},
+		Default:      fromPlan(m.node.Shared(s)),
 		HasBaselines: utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingExclusiveCPUs),
-	}
-	if m.node != nil {
-		content.Default = fromPlan(m.node.Shared(s))
 	}
 	for _, uid := range s.PodUIDs() {
 		r := s.Record(uid)
@@ -134,8 +129,10 @@ func (m *manager) contentOf(s cpuplan.State) *state.Content {
 // commit makes the state durable, publishes it, and then goes by it. On an
 // error nothing has changed.
 func (m *manager) commit(next cpuplan.State) error {
+	// Under the none policy nothing is ever given out; what the file lists then
+	// is still to be released.
 	store := m.store.Load()
-	if store == nil || next.Equals(m.committed) && !store.Unsure() {
+	if store == nil || m.node == nil || next.Equals(m.committed) && !store.Unsure() {
 		return nil
 	}
 	if err := store.Replace(m.contentOf(next)); err != nil {
@@ -143,7 +140,8 @@ func (m *manager) commit(next cpuplan.State) error {
 	}
 	m.committed = next
 	m.setGauges()
-	// Containers in the shared pool are to leave CPUs that are exclusive now.
+	// Containers in the shared pool are to leave CPUs that are exclusive now,
+	// in the background: whoever admits a pod does not wait for that.
 	select {
 	case m.wake <- struct{}{}:
 	default:

@@ -8,13 +8,13 @@ import (
 	"context"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 )
 
-// updateContainerCPUSet changes the CPUs of a running container and nothing
-// else of it.
-func (m *manager) updateContainerCPUSet(ctx context.Context, containerID string, cpus cpuset.CPUSet) error {
-	return m.runtime.UpdateContainerResources(ctx, containerID, &runtimeapi.ContainerResources{
+// updateContainerCPUSet changes the CPUs of a container and nothing else of it.
+func updateContainerCPUSet(ctx context.Context, runtime runtimeService, containerID string, cpus cpuplan.Set) error {
+	return runtime.UpdateContainerResources(ctx, containerID, &runtimeapi.ContainerResources{
 		Linux: &runtimeapi.LinuxContainerResources{CpusetCpus: cpus.String()},
 	})
 }

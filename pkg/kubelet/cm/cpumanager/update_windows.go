@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/utils/cpuset"
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 )
 
 // updateContainerCPUSet is never reached: NewManager refuses the static policy
-// on Windows, and no other reconciles.
-func (m *manager) updateContainerCPUSet(_ context.Context, containerID string, cpus cpuset.CPUSet) error {
+// on Windows, and releasing what it pinned is not begun there.
+func updateContainerCPUSet(_ context.Context, _ runtimeService, containerID string, cpus cpuplan.Set) error {
 	return fmt.Errorf("cannot bind container %s to CPUs %s: not supported on Windows yet", containerID, cpus)
 }
