@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -82,10 +83,19 @@ type node struct {
 	suffix string
 	before containermap.ContainerMap
 	stop   context.CancelFunc
+	// policy, period and runtime are static, an hour and the node itself.
+	policy  policyName
+	period  time.Duration
+	runtime runtimeService
+	// silent has no pod with a status.
+	silent bool
+	ready  ready
 }
 
 func newNode(t *testing.T) *node {
-	return &node{t: t, dir: t.TempDir(), reserved: cpuset.New(0, 8), updates: map[string]string{}}
+	n := &node{t: t, dir: t.TempDir(), reserved: cpuset.New(0, 8), updates: map[string]string{}}
+	n.policy, n.period, n.runtime, n.ready = PolicyStatic, time.Hour, n, true
+	return n
 }
 
 func (n *node) active() []*v1.Pod {
@@ -98,7 +108,7 @@ func (n *node) active() []*v1.Pod {
 // of how often it was started again.
 func (n *node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	for _, pod := range n.active() {
-		if pod.UID != uid {
+		if pod.UID != uid || n.silent {
 			continue
 		}
 		var s v1.PodStatus
@@ -107,6 +117,9 @@ func (n *node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 		}
 		for _, c := range pod.Spec.Containers {
 			s.ContainerStatuses = append(s.ContainerStatuses, n.running(pod, c.Name))
+		}
+		for _, c := range pod.Spec.EphemeralContainers {
+			s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, n.running(pod, c.Name))
 		}
 		return s, true
 	}
@@ -174,11 +187,11 @@ func (n *node) tryStart() (*manager, error) {
 	ctx, n.stop = context.WithCancel(ctx)
 	n.t.Cleanup(n.stop)
 	reservation := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(n.reserved.Size()), resource.DecimalSI)}
-	m, err := NewManager(logger, string(PolicyStatic), n.options, time.Hour, machine(), n.reserved, reservation, n.dir, n.affinity)
+	m, err := NewManager(logger, string(n.policy), n.options, n.period, machine(), n.reserved, reservation, n.dir, n.affinity)
 	if err != nil {
 		return nil, err
 	}
-	return m.(*manager), m.Start(ctx, n.active, ready(true), n, n, n.before)
+	return m.(*manager), m.Start(ctx, n.active, n.ready, n, n.runtime, n.before)
 }
 
 func (n *node) add(pod *v1.Pod) {
@@ -215,6 +228,33 @@ func allocate(ctx context.Context, m *manager, pod *v1.Pod, whole bool) error {
 		}
 	}
 	return nil
+}
+
+func (n *node) remove(uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = slices.DeleteFunc(n.pods, func(pod *v1.Pod) bool { return string(pod.UID) == uid })
+}
+
+// create is what the kubelet does before it starts a container: it reads the
+// CPUs and creates the container with them. The ID is that of running.
+func (n *node) create(m *manager, r *cri, pod *v1.Pod, name string) string {
+	id := string(pod.UID) + "-" + name + n.suffix
+	r.create(id, m.GetCPUAffinity(string(pod.UID), name).String())
+	return id
+}
+
+// startContainer adds the container that was created, and starts it then.
+func (n *node) startContainer(m *manager, r *cri, pod *v1.Pod, name, id string) {
+	logger, _ := ktesting.NewTestContext(n.t)
+	m.AddContainer(logger, pod, &v1.Container{Name: name}, id)
+	r.set(id, runtimeapi.ContainerState_CONTAINER_RUNNING)
+}
+
+func (n *node) runContainer(m *manager, r *cri, pod *v1.Pod, name string) string {
+	id := n.create(m, r, pod, name)
+	n.startContainer(m, r, pod, name, id)
+	return id
 }
 
 func (n *node) file() string {
@@ -262,4 +302,16 @@ func gates(t *testing.T, on bool) {
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
 		features.PodLevelResourceManagers: on,
 	})
+}
+
+// fixedStatuses is the statuses of pods.
+type fixedStatuses map[types.UID]v1.PodStatus
+
+func (f fixedStatuses) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
+	status, ok := f[uid]
+	return status, ok
+}
+
+func resourceCPU(count int64) resource.Quantity {
+	return *resource.NewQuantity(count, resource.DecimalSI)
 }
