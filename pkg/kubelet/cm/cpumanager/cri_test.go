@@ -32,8 +32,8 @@ type cri struct {
 	fails func(id string) error
 	// hold has calls wait until it is closed.
 	hold chan struct{}
-	// sent is told of every update when it arrives.
-	sent func(id, cpus string)
+	// sent is told of every update when it arrives, applied when it is made.
+	sent, applied func(id, cpus string)
 }
 
 type criContainer struct {
@@ -66,6 +66,12 @@ func (r *cri) set(id string, state runtimeapi.ContainerState) {
 }
 
 func (r *cri) exit(id string) { r.set(id, runtimeapi.ContainerState_CONTAINER_EXITED) }
+
+func (r *cri) isRunning(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.containers[id].state == runtimeapi.ContainerState_CONTAINER_RUNNING
+}
 
 func (r *cri) cpus(id string) string {
 	r.mu.Lock()
@@ -162,6 +168,9 @@ func (r *cri) UpdateContainerResources(ctx context.Context, id string, resources
 		return fmt.Errorf("container %s is not running", id)
 	}
 	c.cpus = resources.Linux.CpusetCpus
+	if r.applied != nil {
+		r.applied(id, c.cpus)
+	}
 	return nil
 }
 

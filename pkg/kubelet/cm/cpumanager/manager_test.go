@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	cadvisorapi "github.com/google/cadvisor/lib/model"
@@ -199,33 +200,32 @@ func TestAPodInAdmissionIsNotStale(t *testing.T) {
 }
 
 func TestReconcileMovesTheSharedPool(t *testing.T) {
-	gates(t, true)
-	n := newNode(t)
-	m := n.start()
-	shared := pod("shared", "", container("s", ""))
-	n.add(shared)
-	db := database("db")
-	n.add(db)
-	require.NoError(t, n.admit(m, db, true))
-	n.reconcile(m)
-	require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s"))
-	require.Equal(t, m.GetCPUAffinity("db", "backup-agent").String(), n.update("db-backup-agent"))
+	inTime(t, func(t *testing.T, n *node, _ *cri) {
+		n.runtime, n.silent = n, false
+		m := n.start()
+		synctest.Wait()
+		shared := pod("shared", "", container("s", ""))
+		n.add(shared)
+		db := database("db")
+		n.add(db)
+		require.NoError(t, n.admit(m, db, true))
+		n.reconcile(m)
+		require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s"))
+		require.Equal(t, m.GetCPUAffinity("db", "backup-agent").String(), n.update("db-backup-agent"))
 
-	// A container that was started again was created with whatever the runtime
-	// thought right.
-	n.mu.Lock()
-	n.suffix = "-again"
-	n.mu.Unlock()
-	n.reconcile(m)
-	require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s-again"))
+		// A container that was started again was created with whatever the
+		// runtime thought right.
+		n.suffix = "-again"
+		n.reconcile(m)
+		require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s-again"))
 
-	// The loop is woken by an allocation; the period of this test is an hour.
-	more := pod("more", "", container("m", "2"))
-	n.add(more)
-	require.NoError(t, n.admit(m, more, false))
-	require.Eventually(t, func() bool {
-		return n.update("shared-s-again") == m.GetCPUAffinity("shared", "s").String()
-	}, time.Minute, time.Millisecond)
+		// An allocation does not wait for the period.
+		more := pod("more", "", container("m", "2"))
+		n.add(more)
+		require.NoError(t, n.admit(m, more, false))
+		synctest.Wait()
+		require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s-again"))
+	})
 }
 
 func TestPodsThatRanBeforeAreNotRefused(t *testing.T) {

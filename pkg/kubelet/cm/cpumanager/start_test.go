@@ -124,17 +124,82 @@ func TestAContainerCreatedBeforeAnAllocationIsCorrectedBeforeItStarts(t *testing
 	})
 }
 
+// It was created with the second answer, which is not the one that holds now.
 func TestAContainerWhoseCreationFailedBefore(t *testing.T) {
+	for _, tells := range []bool{true, false} {
+		inTime(t, func(t *testing.T, n *node, r *cri) {
+			if !tells {
+				n.runtime = r
+			}
+			m := n.start()
+			shared := pod("shared", "", container("s", ""))
+			n.add(shared)
+			first := m.GetCPUAffinity("shared", "s")
+			other := pod("other", "", container("a", "2"))
+			n.add(other)
+			require.NoError(t, n.admit(m, other, false))
+			id := n.create(m, r, shared, "s")
+			n.remove("other")
+			m.Reconcile(context.Background())
+			require.Equal(t, first, m.GetCPUAffinity("shared", "s"))
+			n.startContainer(m, r, shared, "s", id)
+			require.Equal(t, first.String(), r.cpus(id))
+		})
+	}
+}
+
+// The call in flight does not have the container on the new exclusive CPUs yet,
+// but will have.
+func TestAContainerThatIsOnItsWayToWhatBecomesExclusive(t *testing.T) {
+	inTime(t, func(t *testing.T, n *node, r *cri) {
+		m := n.start()
+		synctest.Wait()
+		shared, old := pod("shared", "", container("s", "")), pod("old", "", container("a", "4"))
+		n.add(shared)
+		n.add(old)
+		require.NoError(t, n.admit(m, old, false))
+		n.runContainer(m, r, shared, "s")
+		n.remove("old")
+		unblock := r.block()
+		time.Sleep(11 * time.Second)
+		p := pod("new", "", container("a", "4"))
+		n.add(p)
+		require.NoError(t, n.admit(m, p, false))
+		started := n.begin(m, r, p, "a")
+		require.Empty(t, started)
+		unblock()
+		<-started
+		require.Equal(t, m.GetCPUAffinity("shared", "s").String(), r.cpus("shared-s"))
+	})
+}
+
+func TestADecisionDuringACallThatFails(t *testing.T) {
 	inTime(t, func(t *testing.T, n *node, r *cri) {
 		m := n.start()
 		shared := pod("shared", "", container("s", ""))
 		n.add(shared)
-		m.GetCPUAffinity("shared", "s")
-		other := pod("other", "", container("a", "2"))
-		n.add(other)
-		require.NoError(t, n.admit(m, other, false))
 		id := n.runContainer(m, r, shared, "s")
+		unblock := r.block()
+		for _, uid := range []string{"a", "b"} {
+			p := pod(uid, "", container("c", "2"))
+			n.add(p)
+			require.NoError(t, n.admit(m, p, false))
+			synctest.Wait()
+		}
+		failures := 0
+		r.mu.Lock()
+		r.fails = func(string) error {
+			if failures++; failures == 1 {
+				return fmt.Errorf("once")
+			}
+			return nil
+		}
+		r.mu.Unlock()
+		begin := time.Now()
+		unblock()
+		synctest.Wait()
 		require.Equal(t, m.GetCPUAffinity("shared", "s").String(), r.cpus(id))
+		require.Equal(t, begin, time.Now())
 	})
 }
 

@@ -65,6 +65,9 @@ type world struct {
 	names int
 	// oldest is the least version that may still be sent to a container.
 	oldest map[string]int
+	// settled has the CPUs of containers that started in time and run. Like the
+	// runtime's containers, it is guarded by the runtime's lock.
+	settled map[string]cpuset.CPUSet
 	// exclusive and late are how many starts were checked, and were late.
 	exclusive, late atomic.Int64
 }
@@ -150,11 +153,25 @@ func (w *world) started(id string, key containerKey, inTime bool) {
 			w.t.Errorf("%s starts while %s runs on its CPUs %s", id, other, both)
 		}
 	}
+	w.settled[id] = mine
 	w.exclusive.Add(1)
+}
+
+// applied checks that no container is moved onto the CPUs of one that has begun
+// to run there.
+func (w *world) applied(id, cpus string) {
+	for other, theirs := range w.settled {
+		if both := mustParse(cpus).Intersection(theirs); other != id && !both.IsEmpty() {
+			w.t.Errorf("%s is moved onto CPUs %s of %s, which runs", id, both, other)
+		}
+	}
 }
 
 func (w *world) end(id string) {
 	w.runtime.exit(id)
+	w.runtime.mu.Lock()
+	delete(w.settled, id)
+	w.runtime.mu.Unlock()
 	delete(w.alive, id)
 }
 
@@ -213,7 +230,10 @@ func (w *world) step() {
 		}
 	case 7: // a period is over; statuses lag behind
 		for id, key := range w.alive {
-			if w.r.IntN(4) > 0 {
+			if w.runtime.isRunning(id) && w.r.IntN(20) == 0 {
+				w.u.ended(id) // a mistake
+			}
+			if w.r.IntN(4) > 0 || w.runtime.isRunning(id) {
 				w.u.observe(key, id)
 			}
 		}
@@ -264,11 +284,11 @@ func randomEvents(t *testing.T, seed uint64, tells bool, steps int) {
 	defer stop()
 	w := &world{
 		t: t, r: rand.New(rand.NewPCG(seed, 1)), runtime: newCRI(t),
-		owned: map[containerKey]cpuplan.Set{}, ids: map[containerKey]string{}, alive: map[string]containerKey{}, oldest: map[string]int{},
+		owned: map[containerKey]cpuplan.Set{}, ids: map[containerKey]string{}, alive: map[string]containerKey{}, oldest: map[string]int{}, settled: map[string]cpuset.CPUSet{},
 	}
 	calls := rand.New(rand.NewPCG(seed, 2))
 	w.runtime.delay = func() time.Duration {
-		if calls.IntN(300) == 0 {
+		if calls.IntN(1000) == 0 {
 			return 2 * worldLimit
 		}
 		return time.Duration(calls.IntN(30)) * time.Millisecond
@@ -280,7 +300,7 @@ func randomEvents(t *testing.T, seed uint64, tells bool, steps int) {
 		}
 		return nil
 	}
-	w.runtime.sent = w.sent
+	w.runtime.sent, w.runtime.applied = w.sent, w.applied
 	w.publish()
 	w.u = newUpdater(w.current.Load().shared, w.current.Load)
 	var runtime runtimeService = w.runtime
@@ -308,7 +328,7 @@ func randomEvents(t *testing.T, seed uint64, tells bool, steps int) {
 	require.Greater(t, running, 5)
 	updates, _ := w.runtime.counts()
 	t.Logf("%d containers, %d running at the end, %d updates, %d starts on exclusive CPUs, %d late starts", w.names, running, updates, w.exclusive.Load(), w.late.Load())
-	require.Greater(t, int(w.exclusive.Load()), steps/40)
+	require.Greater(t, int(w.exclusive.Load()), steps/60)
 	require.Positive(t, w.late.Load())
 
 	for id := range w.alive {
