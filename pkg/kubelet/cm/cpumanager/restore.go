@@ -44,7 +44,7 @@ func (m *manager) restore(logger klog.Logger) error {
 		r.Pod = toPlan(entry.CPUSet)
 		records[uid] = r
 	}
-	m.dropOffline(logger, restored, records)
+	m.dropOffline(logger, records)
 	m.committed = cpuplan.NewState(records)
 	m.logOddities(logger)
 	content := m.contentOf(m.committed)
@@ -59,21 +59,34 @@ func (m *manager) restore(logger klog.Logger) error {
 	return nil
 }
 
-// dropOffline forgets pods that hold CPUs which the machine does not have any
-// more. Nothing can be started on these; the pod is allocated anew when it is
-// admitted again.
-func (m *manager) dropOffline(logger klog.Logger, restored *state.Content, records map[string]cpuplan.Record) {
+// dropOffline takes CPUs that the machine does not have any more out of what pods
+// hold. A pod whose containers may run keeps the others: these are its own still,
+// and another pod must not get them. A pod that runs nothing is allocated anew
+// when it is admitted again.
+func (m *manager) dropOffline(logger klog.Logger, records map[string]cpuplan.Record) {
 	online := m.node.Topology().All()
-	for uid := range records {
-		held := restored.Pods[uid].CPUSet
-		for _, cpus := range restored.Assignments[uid] {
-			held = held.Union(cpus)
+	for uid, r := range records {
+		held := r.CPUs()
+		missing := held.Difference(online)
+		if missing.IsEmpty() {
+			continue
 		}
-		if missing := held.Difference(fromPlan(online)); !missing.IsEmpty() {
-			logger.Error(nil, "Dropping the CPUs of a pod: the machine has some of them no more",
-				"podUID", uid, "cpus", held.String(), "missing", missing.String(), "online", online.String())
+		if !m.runningBefore[uid] {
+			logger.Error(nil, "Dropping the CPUs of a pod that does not run: the machine has some of them no more",
+				"podUID", uid, "cpus", held, "missing", missing, "online", online)
 			delete(records, uid)
+			continue
 		}
+		logger.Error(nil, "A running pod has fewer CPUs than it was given: the machine has some of them no more",
+			"podUID", uid, "cpus", held, "missing", missing, "online", online)
+		left := cpuplan.Record{Pod: r.Pod.Intersection(online), Containers: map[string]cpuplan.Set{}}
+		for name, cpus := range r.Containers {
+			// Without an entry the container gets CPUs when it is admitted.
+			if cpus = cpus.Intersection(online); !cpus.IsEmpty() {
+				left.Containers[name] = cpus
+			}
+		}
+		records[uid] = left
 	}
 }
 
