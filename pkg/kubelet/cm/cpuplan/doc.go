@@ -15,6 +15,21 @@
 // NUMA nodes as far as these have enough, then from elsewhere; only a merged
 // hint of the topology manager says whether that is acceptable.
 //
+// The static policy's options change this as the fields of Options say; each has
+// a file: take_cache.go, take_spread.go, distribute.go, and choose.go for the
+// order in which affinity, sockets and reuse count.
+//
+// A pod without a budget, or in the container scope, is planned container by
+// container, and yet as one: an init container's CPUs are taken out of those that
+// the containers after it are going to get (peakCPUs), so that a pod holds no more
+// than its largest phase uses and is not tied to nodes where the rest of it does
+// not fit.
+//
+// # Cost
+//
+// A set of CPUs is a bit mask. Choosing is linear in CPUs times the number of
+// kinds of units. Hints are complete up to completeNodes NUMA nodes; see hints.
+//
 // # A worked example
 //
 // One socket with one NUMA node, CPUs 0-7, CPU i and i+4 on one core, CPUs 0
