@@ -145,6 +145,6 @@ func (n *Node) checkWholeCores(container string, whole Set, count int) error {
 	return &SMTAlignmentError{
 		Container: container, Requested: count, Available: whole.Size(),
 		ThreadsPerCore: t.ThreadsPerCore(),
-		NotEnough:      t.addUp(t.countWholeCores(t.All()), count),
+		NotEnough:      t.anyCoresAddUp(count),
 	}
 }

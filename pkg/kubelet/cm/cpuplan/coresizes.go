@@ -63,6 +63,30 @@ func (t *Topology) addUp(counts coreCounts, n int) bool {
 	return n == 0
 }
 
+// anyCoresAddUp reports whether some number of cores of the machine's sizes, be it
+// more than it has, has n CPUs together.
+func (t *Topology) anyCoresAddUp(n int) bool {
+	divisor, largest := 0, t.coreSizes[0]
+	for _, size := range t.coreSizes {
+		for a, b := size, divisor; ; a, b = b, a%b {
+			if b == 0 {
+				divisor = a
+				break
+			}
+		}
+	}
+	// From this number on, every multiple of the common divisor can be made
+	// (Frobenius' coin problem).
+	if n >= largest*largest {
+		return n%divisor == 0
+	}
+	counts := make(coreCounts, len(t.coreSizes))
+	for i, size := range t.coreSizes {
+		counts[i] = max(n, 0) / size
+	}
+	return t.addUp(counts, n)
+}
+
 // addUpAny is addUp for sizes such as 3 and 4: it finds all totals up to n.
 func addUpAny(sizes []int, counts coreCounts, n int) bool {
 	reachable := make([]bool, n+1)

@@ -60,8 +60,9 @@ func (n *Node) PlanPod(s State, pod podplan.Pod, affinity numa.Hint) (Record, er
 	if record.Pod.IsEmpty() && len(record.Containers) > 0 {
 		return n.planRest(s, pod, affinity)
 	}
-	if record.Pod.IsEmpty() {
-		free := n.offer(n.Free(s))
+	free := n.offer(n.Free(s))
+	fresh := record.Pod.IsEmpty()
+	if fresh {
 		if n.options.FullPCPUsOnly {
 			if err := n.checkWholeCores("", free, budget); err != nil {
 				return Record{}, err
@@ -74,7 +75,14 @@ func (n *Node) PlanPod(s State, pod podplan.Pod, affinity numa.Hint) (Record, er
 	}
 	next, err := n.carve(record, shares)
 	if err != nil {
-		return Record{}, err
+		mixed, ok := Record{}, false
+		if fresh {
+			mixed, ok = n.carveMixed(err, free, pod, shares, affinity)
+		}
+		if !ok {
+			return Record{}, err
+		}
+		next = mixed
 	}
 	return next, n.checkSharedPool(s, pod.UID, next)
 }
