@@ -65,12 +65,25 @@ func (r *cri) set(id string, state runtimeapi.ContainerState) {
 	r.containers[id].state = state
 }
 
-func (r *cri) exit(id string) { r.set(id, runtimeapi.ContainerState_CONTAINER_EXITED) }
-
-func (r *cri) isRunning(id string) bool {
+// begins starts the container, unless it has been given up.
+func (r *cri) begins(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.containers[id].state == runtimeapi.ContainerState_CONTAINER_RUNNING
+	if c := r.containers[id]; c.state == runtimeapi.ContainerState_CONTAINER_CREATED {
+		c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
+	}
+}
+
+func (r *cri) exit(id string) { r.set(id, runtimeapi.ContainerState_CONTAINER_EXITED) }
+
+func (r *cri) state(id string) runtimeapi.ContainerState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.containers[id].state
+}
+
+func (r *cri) isRunning(id string) bool {
+	return r.state(id) == runtimeapi.ContainerState_CONTAINER_RUNNING
 }
 
 func (r *cri) cpus(id string) string {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	cadvisorapi "github.com/google/cadvisor/lib/model"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/status"
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
@@ -87,14 +89,25 @@ type node struct {
 	policy  policyName
 	period  time.Duration
 	runtime runtimeService
-	// silent has no pod with a status.
-	silent bool
-	ready  ready
+	// silent has no pod with a status; statuses is the node itself.
+	silent   bool
+	statuses status.PodStatusProvider
+	ready    ready
+	// quiet has nothing logged.
+	quiet bool
+}
+
+// log is a logger and a context with it.
+func (n *node) log() (klog.Logger, context.Context) {
+	if n.quiet {
+		return logr.Discard(), klog.NewContext(context.Background(), logr.Discard())
+	}
+	return ktesting.NewTestContext(n.t)
 }
 
 func newNode(t *testing.T) *node {
 	n := &node{t: t, dir: t.TempDir(), reserved: cpuset.New(0, 8), updates: map[string]string{}}
-	n.policy, n.period, n.runtime, n.ready = PolicyStatic, time.Hour, n, true
+	n.policy, n.period, n.runtime, n.statuses, n.ready = PolicyStatic, time.Hour, n, n, true
 	return n
 }
 
@@ -179,7 +192,7 @@ func (n *node) start() *manager {
 }
 
 func (n *node) tryStart() (*manager, error) {
-	logger, ctx := ktesting.NewTestContext(n.t)
+	logger, ctx := n.log()
 	// The kubelet before this one has ended.
 	if n.stop != nil {
 		n.stop()
@@ -191,7 +204,7 @@ func (n *node) tryStart() (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.(*manager), m.Start(ctx, n.active, n.ready, n, n.runtime, n.before)
+	return m.(*manager), m.Start(ctx, n.active, n.ready, n.statuses, n.runtime, n.before)
 }
 
 func (n *node) add(pod *v1.Pod) {
@@ -203,7 +216,7 @@ func (n *node) add(pod *v1.Pod) {
 // admit is what the topology manager does in the scope of the pod, or of the
 // container.
 func (n *node) admit(m *manager, pod *v1.Pod, whole bool) error {
-	logger, ctx := ktesting.NewTestContext(n.t)
+	logger, ctx := n.log()
 	uid := string(pod.UID)
 	m.BeginAdmission(logger, uid)
 	err := allocate(ctx, m, pod, whole)
@@ -246,9 +259,9 @@ func (n *node) create(m *manager, r *cri, pod *v1.Pod, name string) string {
 
 // startContainer adds the container that was created, and starts it then.
 func (n *node) startContainer(m *manager, r *cri, pod *v1.Pod, name, id string) {
-	logger, _ := ktesting.NewTestContext(n.t)
+	logger, _ := n.log()
 	m.AddContainer(logger, pod, &v1.Container{Name: name}, id)
-	r.set(id, runtimeapi.ContainerState_CONTAINER_RUNNING)
+	r.begins(id)
 }
 
 func (n *node) runContainer(m *manager, r *cri, pod *v1.Pod, name string) string {

@@ -155,8 +155,9 @@ func (u *updater) add(key containerKey, id string) {
 	c.added = true
 }
 
-// observe tells of a container that ran before the kubelet started, or runs
-// according to a pod status. That lags behind what was added.
+// observe tells of a container that runs according to a pod status. That lags
+// behind what was added, and may be wrong about a container that was found: if
+// the runtime can tell which of two it is, it is asked.
 func (u *updater) observe(key containerKey, id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -169,8 +170,13 @@ func (u *updater) observe(key containerKey, id string) {
 			return
 		}
 	}
-	u.forgetOthers(key, id)
+	if u.status == nil {
+		u.forgetOthers(key, id)
+	}
 	u.track(key, id)
+	for _, c := range u.byKey[key] {
+		c.check = true
+	}
 }
 
 // found tells of a container that the runtime had when the kubelet started. It
