@@ -25,6 +25,8 @@ type fleet struct {
 	r   *rand.Rand
 	cri *cri
 	m   *manager
+	// pods is how many there have been.
+	pods int
 	// workers are the pods' workers in the kubelet.
 	workers sync.WaitGroup
 
@@ -36,6 +38,7 @@ type fleet struct {
 	old  map[types.UID]v1.PodStatus
 	busy map[types.UID]bool
 	made int
+	lag  *rand.Rand
 	// exclusive is how many starts on CPUs of a pod's own were in time.
 	exclusive int
 }
@@ -54,7 +57,7 @@ func names(pod *v1.Pod) []string {
 func (f *fleet) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.r.IntN(3) > 0 {
+	if f.lag.IntN(3) > 0 {
 		if status, ok := f.old[uid]; ok {
 			return status, true
 		}
@@ -147,8 +150,8 @@ func (f *fleet) step() {
 		if len(pods) > 20 {
 			return
 		}
-		f.made++
-		uid := fmt.Sprintf("pod%d", f.made)
+		f.pods++
+		uid := fmt.Sprintf("pod%d", f.pods)
 		p, whole := pod(uid, "", container("s", "")), false
 		switch f.r.IntN(3) {
 		case 0:
@@ -225,7 +228,7 @@ func TestRandomPods(t *testing.T) {
 
 func randomPods(t *testing.T, n *node, r *cri, seed uint64) {
 	f := &fleet{
-		node: n, r: rand.New(rand.NewPCG(seed, 3)), cri: r,
+		node: n, r: rand.New(rand.NewPCG(seed, 3)), lag: rand.New(rand.NewPCG(seed, 5)), cri: r,
 		ids: map[containerKey]string{}, old: map[types.UID]v1.PodStatus{}, busy: map[types.UID]bool{},
 	}
 	calls := rand.New(rand.NewPCG(seed, 4))
@@ -259,7 +262,7 @@ func randomPods(t *testing.T, n *node, r *cri, seed uint64) {
 		}
 	}
 	updates, statuses := r.counts()
-	t.Logf("seed %d: %d containers and pods, %d running at the end, %d updates, %d statuses, %d starts on exclusive CPUs", seed, f.made, running, updates, statuses, f.exclusive)
+	t.Logf("seed %d: %d pods, %d containers, %d running at the end, %d updates, %d statuses, %d starts on exclusive CPUs", seed, f.pods, f.made, running, updates, statuses, f.exclusive)
 	require.Greater(t, f.exclusive, 50)
 
 	for _, p := range f.active() {

@@ -215,7 +215,7 @@ func TestReconcileMovesTheSharedPool(t *testing.T) {
 
 		// A container that was started again was created with whatever the
 		// runtime thought right.
-		n.suffix = "-again"
+		n.setSuffix("-again")
 		n.reconcile(m)
 		require.Equal(t, m.GetCPUAffinity("shared", "s").String(), n.update("shared-s-again"))
 

@@ -121,7 +121,7 @@ func (n *node) active() []*v1.Pod {
 // of how often it was started again.
 func (n *node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	for _, pod := range n.active() {
-		if pod.UID != uid || n.silent {
+		if pod.UID != uid || n.isSilent() {
 			continue
 		}
 		var s v1.PodStatus
@@ -241,6 +241,26 @@ func allocate(ctx context.Context, m *manager, pod *v1.Pod, whole bool) error {
 		}
 	}
 	return nil
+}
+
+// setSilent says whether pods have no status from now on.
+func (n *node) setSilent(silent bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.silent = silent
+}
+
+// setSuffix has all containers started again.
+func (n *node) setSuffix(suffix string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.suffix = suffix
+}
+
+func (n *node) isSilent() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.silent
 }
 
 func (n *node) remove(uid string) {

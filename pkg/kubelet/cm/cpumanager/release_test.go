@@ -42,7 +42,8 @@ func underStatic(n *node, r *cri) {
 	r.exit("one-a-ended")
 	n.stop()
 	synctest.Wait()
-	n.policy, n.silent = PolicyNone, false
+	n.policy = PolicyNone
+	n.setSilent(false)
 }
 
 var pinned = []string{"db-metrics-exporter", "db-backup-agent", "db-database", "one-a", "shared-s"}
@@ -174,11 +175,11 @@ func TestPodsThatEndDuringTheRelease(t *testing.T) {
 		n.remove("one")
 		n.remove("shared")
 		r.failWith(nil)
-		n.silent = true // there are no statuses yet of pods that ran before
+		n.setSilent(true) // there are no statuses yet of pods that ran before
 		time.Sleep(30 * time.Second)
 		_, content := listed(n)
 		require.NotEmpty(t, content.Assignments)
-		n.silent = false
+		n.setSilent(false)
 		time.Sleep(30 * time.Second)
 		_, content = listed(n)
 		require.Empty(t, content.Assignments)
@@ -199,7 +200,7 @@ func TestAStrictReservationIsReleasedToo(t *testing.T) {
 		n.before = containermap.NewContainerMap()
 		n.before.Add("shared", "s", id)
 		n.policy, n.options = PolicyNone, nil
-		n.silent = false
+		n.setSilent(false)
 		n.start()
 		time.Sleep(25 * time.Second)
 		require.Equal(t, "0-15", r.cpus(id))

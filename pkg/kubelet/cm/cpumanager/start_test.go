@@ -330,9 +330,9 @@ func TestAContainerThatIsStartedAgain(t *testing.T) {
 		n.add(shared)
 		old := n.runContainer(m, r, shared, "s")
 		r.exit(old)
-		n.suffix = "-again"
+		n.setSuffix("-again")
 		again := n.runContainer(m, r, shared, "s")
-		n.suffix = "" // the status lags behind
+		n.setSuffix("") // the status lags behind
 		p := pod("p", "", container("c", "4"))
 		n.add(p)
 		require.NoError(t, n.admit(m, p, false))
