@@ -53,6 +53,12 @@ test: ## vet, unit tests and golden scripts; boots nothing
 	@go test ./...
 	@echo "make test: passed"
 
+.PHONY: bench
+bench: | $(BIN) ## measure our packages beside the kubelet's own, about 10 minutes (docs/performance.md)
+	@echo "make bench: both sides on the same inputs, in one run"
+	@go test ./test/differential/... -run - -bench . -timeout 60m | tee $(OUT)/bench.txt
+	@echo "make bench: the output is in $(OUT)/bench.txt"
+
 .PHONY: test-e2e-node
 test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value asserted, restarts, gates off, none policies (RUN=regexp)
 	@echo "make test-e2e-node: $(kubelet-binary) on an emulated node"
