@@ -231,7 +231,7 @@ func (w *world) step() {
 	case 7: // a period is over; statuses lag behind
 		for id, key := range w.alive {
 			if w.runtime.isRunning(id) && w.r.IntN(20) == 0 {
-				w.u.ended(id) // a mistake
+				w.mistake(key, id)
 			}
 			if w.r.IntN(4) > 0 || w.runtime.isRunning(id) {
 				w.u.observe(key, id)
@@ -240,6 +240,17 @@ func (w *world) step() {
 		w.u.settle(func(string) bool { return true })
 	default:
 		time.Sleep(time.Duration(w.r.IntN(100)) * time.Millisecond)
+	}
+}
+
+// mistake has a container forgotten that runs, and known again before anybody
+// can go by that.
+func (w *world) mistake(key containerKey, id string) {
+	w.u.mu.Lock()
+	defer w.u.mu.Unlock()
+	if c, ok := w.u.containers[id]; ok {
+		w.u.forget(c)
+		w.u.track(key, id)
 	}
 }
 
