@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpumanager
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podslice/podslice/test/differential/scenario"
+)
+
+func TestSurvey(t *testing.T) {
+	dir := scratch()
+	defer os.RemoveAll(dir)
+	_ = os.Mkdir(dir+"/ours", 0o755)
+	_ = os.Mkdir(dir+"/up", 0o755)
+	c := newChild(dir + "/up")
+	defer c.stop()
+	limits := scenario.Limits{Nodes: 4, Options: [][]string{nil, nil, nil, {scenario.FullPCPUs}, {scenario.FullPCPUs}, {scenario.Strict}, {scenario.Strict, scenario.FullPCPUs}}}
+	counts := map[string]int{}
+	var oursTime time.Duration
+	start := time.Now()
+	calls := 0
+	for seed := range uint64(1000) {
+		s := scenario.Generate(seed, limits)
+		setGates(s.Settings.PodLevel)
+		t0 := time.Now()
+		tr := playOurs(s, dir+"/ours", false)
+		oursTime += time.Since(t0)
+		calls += len(tr.calls)
+		got, err := compare(tr, c)
+		require.NoError(t, err)
+		for _, d := range got.disagreements {
+			k := fmt.Sprintf("%s again=%t regular=%t opts=%v ours=%s theirs=%s", d.call.Op, d.call.Again, s.Machine.Regular(), s.Settings.Options, refusalKind(d.ours.Err), refusalKind(d.theirs.Err))
+			counts[k]++
+			if counts[k] == 1 {
+				t.Logf("%s\n%s", k, d)
+			}
+		}
+	}
+	t.Logf("%v in all, ours %v, %d calls", time.Since(start), oursTime, calls)
+	for _, k := range sortedKeys(counts) {
+		t.Log(counts[k], k)
+	}
+}
