@@ -35,10 +35,16 @@ func TestSurvey(t *testing.T) {
 		got, err := compare(tr, c)
 		require.NoError(t, err)
 		for _, d := range got.disagreements {
-			k := fmt.Sprintf("%s again=%t regular=%t opts=%v ours=%s theirs=%s", d.call.Op, d.call.Again, s.Machine.Regular(), s.Settings.Options, refusalKind(d.ours.Err), refusalKind(d.theirs.Err))
+			k := ""
+			f, err := explain(d)
+			if err == nil {
+				k = f.String()
+			} else {
+				k = fmt.Sprintf("UNEXPLAINED %s again=%t regular=%t opts=%v ours=%s theirs=%s", d.call.Op, d.call.Again, s.Machine.Regular(), s.Settings.Options, refusalKind(d.ours.Err), refusalKind(d.theirs.Err))
+			}
 			counts[k]++
-			if counts[k] == 1 {
-				t.Logf("%s\n%s", k, d)
+			if counts[k] <= 2 && err != nil {
+				t.Logf("%s\n%s%v", k, d, err)
 			}
 		}
 	}

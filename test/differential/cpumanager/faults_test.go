@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cpumanager
+
+import (
+	"math/bits"
+	"strings"
+)
+
+// fault is a set of faults of the kubelet's own CPU manager, one to a bit. The
+// model decides with or without each of them. A difference between the sides is
+// explained by the smallest set of faults with which the model decides as the
+// kubelet's own manager did; without any it must decide as ours.
+//
+// Numbers are issues of kubernetes/kubernetes. All are described in
+// docs/differences.md.
+type fault uint32
+
+const (
+	// averages: whether a core or socket is free is told by comparing its free
+	// CPUs with the average core or socket, and then all its CPUs are taken,
+	// free or not (140495, 124066). It needs a machine with unequal units.
+	averages fault = 1 << iota
+	// reservedCount: CPUs that no pod can get count when the narrowest set of
+	// NUMA nodes for a request is sought (132187).
+	reservedCount
+	// halfCores: full-pcpus-only counts free threads where it means cores: hints
+	// name nodes without whole cores, and half cores are given out.
+	halfCores
+	// smtWithoutReuse: full-pcpus-only refuses a container for which there would
+	// be room in what its pod's ended init containers have.
+	smtWithoutReuse
+	// initPins: nodes that do not hold all CPUs of the pod's ended init
+	// containers are never offered, even if no other ones will do (94220, 123816).
+	initPins
+	// initAlone: an init container is placed without regard to the containers
+	// after it (94220), and CPUs of ended init containers are not preferred to
+	// others (112228).
+	initAlone
+	// emptiesPool: the last CPU of the node shared pool can be given out under
+	// strict-cpu-reservation (141196).
+	emptiesPool
+	// splitSlices: full-pcpus-only holds for a pod's total and not for the slices
+	// in it.
+	splitSlices
+	// initOverPool: the slice of an init container may be CPUs that sidecars in
+	// the pod shared pool run on already.
+	initOverPool
+	// hintsAnew: the hints of a pod that is on record are made from CPU counts:
+	// none for a pod with a shared pool (140989), and many, maybe none of them
+	// preferred, for others.
+	hintsAnew
+	// allocatesAnew: a pod with a budget that is on record is allocated again
+	// (140989).
+	allocatesAnew
+	// widensToSockets: align-by-socket forgets the NUMA nodes of the affinity for
+	// their sockets (136572, 122295).
+	widensToSockets
+	// socketAverage: align-by-socket counts the sockets that a request needs by
+	// the average number of nodes in one, reserved CPUs included (132187).
+	socketAverage
+	// spreadsByID: distribute-cpus-across-cores takes the lowest IDs, which are
+	// siblings on many machines (140688).
+	spreadsByID
+	// partialCache: prefer-align-cpus-by-uncorecache looks only at the cores with
+	// the lowest IDs of a cache, and may leave a cache that has room (137315).
+	partialCache
+
+	endOfFaults
+	allFaults = endOfFaults - 1
+)
+
+var faultNames = []struct{ name, what string }{
+	{"averages", "cores and sockets are compared with the average; CPUs that are not free are given out (140495, 124066)"},
+	{"reserved counted", "reserved CPUs count for the narrowest NUMA affinity (132187)"},
+	{"half cores", "full-pcpus-only counts threads and not whole cores"},
+	{"SMT without reuse", "full-pcpus-only does not count what ended init containers have"},
+	{"init pins", "ended init containers keep their pod from other NUMA nodes (94220, 123816)"},
+	{"init alone", "init containers are placed without the phases after them, and not reused first (94220, 112228)"},
+	{"pool emptied", "strict-cpu-reservation lets the node shared pool become empty (141196)"},
+	{"split slices", "full-pcpus-only lets slices of a pod split a core"},
+	{"init over pool", "the slice of an init container lies on the CPUs of sharing sidecars"},
+	{"hints anew", "hints of a pod on record are not those of its record (140989)"},
+	{"allocates anew", "a pod with a budget on record is allocated a second time (140989)"},
+	{"widens to sockets", "align-by-socket forgets the affinity's NUMA nodes (136572, 122295)"},
+	{"socket average", "align-by-socket counts sockets by averages, with reserved CPUs (132187)"},
+	{"spreads by ID", "distribute-cpus-across-cores depends on how CPUs are numbered (140688)"},
+	{"partial cache", "prefer-align-cpus-by-uncorecache leaves a cache that has room (137315)"},
+}
+
+func (f fault) has(other fault) bool { return f&other != 0 }
+
+// String names the faults.
+func (f fault) String() string {
+	var names []string
+	for i, each := range faultNames {
+		if f.has(1 << i) {
+			names = append(names, each.name)
+		}
+	}
+	return strings.Join(names, " + ")
+}
+
+// sets lists the sets of faults out of those that matter, the smallest first.
+func (f fault) sets() []fault {
+	var sets []fault
+	for size := 1; size <= bits.OnesCount32(uint32(f)); size++ {
+		for set := fault(1); set <= f; set++ {
+			if set&^f == 0 && bits.OnesCount32(uint32(set)) == size {
+				sets = append(sets, set)
+			}
+		}
+	}
+	return sets
+}
