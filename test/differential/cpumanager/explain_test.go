@@ -97,7 +97,7 @@ func faultsFor(d *disagreement) fault {
 		return f
 	}
 	if d.call.Again {
-		f |= hintsAnew
+		f |= hintsAnew | initPins
 	}
 	if d.call.Op == opAllocatePod {
 		if d.call.Again {
@@ -131,7 +131,7 @@ func faultsFor(d *disagreement) fault {
 			f &^= initAlone | smtWithoutReuse
 		}
 	default:
-		f &^= reservedCount | socketAverage | hintsAnew
+		f &^= reservedCount | socketAverage | hintsAnew | initPins
 	}
 	return f
 }

@@ -307,28 +307,17 @@ func (m *model) allocatePod(before snapshot, p *scenario.Pod, c call) (snapshot,
 // carve gives the containers their parts of the pod's CPUs.
 func (m *model) carve(next *snapshot, p *scenario.Pod, pod cpuset.CPUSet) string {
 	slice := func(left, better cpuset.CPUSet, n int) (cpuset.CPUSet, string) {
-		if !m.full() || m.faults.has(splitSlices) {
-			first := min(n, better.Size())
-			cpus, err := m.choose(better, first, false)
-			if err == nil {
-				var rest cpuset.CPUSet
-				rest, err = m.choose(left.Difference(cpus), n-cpus.Size(), false)
-				cpus = cpus.Union(rest)
+		whole := m.full() && !m.faults.has(splitSlices)
+		if whole {
+			if err := m.cores(left, n); err != "" {
+				return cpuset.CPUSet{}, err
 			}
-			if err != nil {
-				return cpuset.CPUSet{}, err.Error()
-			}
-			return cpus, ""
 		}
-		if err := m.cores(left, n); err != "" {
-			return cpuset.CPUSet{}, err
-		}
-		cpus, _ := m.choose(better, m.most(better, left, n), true)
-		rest, err := m.choose(left.Difference(cpus), n-cpus.Size(), true)
+		cpus, err := m.betterFirst(left, better, n, whole)
 		if err != nil {
 			return cpuset.CPUSet{}, err.Error()
 		}
-		return cpus.Union(rest), ""
+		return cpus, ""
 	}
 	slices := map[string]cpuset.CPUSet{}
 	pool := pod
@@ -368,4 +357,48 @@ func (m *model) carve(next *snapshot, p *scenario.Pod, pod cpuset.CPUSet) string
 		next.set(p.Name, name, cpus)
 	}
 	return ""
+}
+
+// betterFirst takes n of the CPUs that are left, as many as possible of those
+// that are better to take. If the usual choice has as many, that is it; if not,
+// those are taken, then threads of the same cores, then others.
+func (m *model) betterFirst(left, better cpuset.CPUSet, n int, whole bool) (cpuset.CPUSet, error) {
+	usual, err := m.choose(left, n, whole)
+	if err != nil {
+		return usual, err
+	}
+	most := func(pool, all cpuset.CPUSet, need int) int {
+		if whole {
+			return m.most(pool, all, need)
+		}
+		return min(need, pool.Size())
+	}
+	wanted := most(better, left, n)
+	if usual.Intersection(better).Size() >= wanted {
+		return usual, nil
+	}
+	taken, err := m.choose(better, wanted, whole)
+	if err != nil {
+		return taken, err
+	}
+	var pools []func() cpuset.CPUSet
+	if !m.scenario.Settings.Has(scenario.AcrossCores) {
+		pools = append(pools, func() cpuset.CPUSet {
+			siblings := cpuset.New()
+			for _, id := range m.ids(core, taken) {
+				siblings = siblings.Union(m.in(core, id, left))
+			}
+			return siblings.Difference(taken)
+		})
+	}
+	pools = append(pools, func() cpuset.CPUSet { return left.Difference(taken) })
+	for _, pool := range pools {
+		from := pool()
+		cpus, err := m.choose(from, most(from, left.Difference(taken), n-taken.Size()), whole)
+		if err != nil {
+			return cpus, err
+		}
+		taken = taken.Union(cpus)
+	}
+	return taken, nil
 }

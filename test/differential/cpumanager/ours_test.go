@@ -4,6 +4,8 @@ package cpumanager
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,6 +38,9 @@ func (allReady) AddSource(string) {}
 func (allReady) AllReady() bool   { return true }
 
 func (o *ourSide) start(running containermap.ContainerMap) error {
+	if err := o.moveStateFile(); err != nil {
+		return err
+	}
 	var ctx context.Context
 	ctx, o.cancel = context.WithCancel(klog.NewContext(context.Background(), quiet))
 	set := o.k.scenario.Settings
@@ -48,6 +53,20 @@ func (o *ourSide) start(running containermap.ContainerMap) error {
 	}
 	o.manager = manager
 	return nil
+}
+
+// moveStateFile gives each start a directory of its own: the loop of the manager
+// before may be about to write once more, which in a kubelet that has ended it
+// cannot.
+func (o *ourSide) moveStateFile() error {
+	data, err := os.ReadFile(filepath.Join(o.k.dir, stateFile))
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if o.k.dir, err = os.MkdirTemp(o.k.base, "start-"); err != nil || data == nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.k.dir, stateFile), data, 0o600)
 }
 
 func (o *ourSide) stop() {

@@ -52,8 +52,9 @@ type side struct {
 // kubelet is what the managers see around them.
 type kubelet struct {
 	scenario *scenario.Scenario
-	dir      string
-	specs    map[string]*v1.Pod
+	// dir has the state file. It may become another one below base.
+	base, dir string
+	specs     map[string]*v1.Pod
 
 	// mu guards what managers ask for in the background too.
 	mu     sync.Mutex
@@ -61,7 +62,7 @@ type kubelet struct {
 }
 
 func newKubelet(s *scenario.Scenario, dir string) *kubelet {
-	k := &kubelet{scenario: s, dir: dir, specs: map[string]*v1.Pod{}}
+	k := &kubelet{scenario: s, base: dir, dir: dir, specs: map[string]*v1.Pod{}}
 	for _, e := range s.Events {
 		if e.Admit != nil {
 			k.specs[e.Admit.Name] = e.Admit.Spec()

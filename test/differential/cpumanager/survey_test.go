@@ -5,6 +5,7 @@ package cpumanager
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -25,7 +26,10 @@ func TestSurvey(t *testing.T) {
 	var oursTime time.Duration
 	start := time.Now()
 	calls := 0
-	for seed := range uint64(1000) {
+	for seed := range uint64(count("PODSLICE_SURVEY", 1000)) {
+		if only := count("PODSLICE_SEED", -1); only >= 0 {
+			seed = uint64(only)
+		}
 		s := scenario.Generate(seed, limits)
 		setGates(s.Settings.PodLevel)
 		t0 := time.Now()
@@ -52,4 +56,11 @@ func TestSurvey(t *testing.T) {
 	for _, k := range sortedKeys(counts) {
 		t.Log(counts[k], k)
 	}
+}
+
+func count(name string, fallback int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return fallback
 }

@@ -5,7 +5,6 @@ package cpumanager
 import (
 	"math/bits"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/podslice/podslice/test/differential/scenario"
@@ -30,9 +29,13 @@ type player struct {
 	admissions map[string]scenario.Event
 }
 
-// playOurs plays a scenario on our manager, in an empty directory.
+// playOurs plays a scenario on our manager, in a new directory below dir.
 func playOurs(s *scenario.Scenario, dir string, transactions bool) *trace {
-	_ = os.Remove(filepath.Join(dir, stateFile))
+	dir, err := os.MkdirTemp(dir, "scenario-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
 	p := &player{
 		trace:      trace{scenario: s, files: map[int][]byte{}, active: map[int][]string{}},
 		side:       newOurs(&side{kubelet: newKubelet(s, dir), transactions: transactions}),
