@@ -157,6 +157,8 @@ func refusalKind(text string) string {
 		{"not multiple cpus per core", notMultiple},
 		{"not enough free physical CPUs", fewCores},
 		{"the node shared pool would be empty", poolEmpty},
+		{"strict-cpu-reservation leaves no CPU", poolEmpty},
+		{"Align by socket is not compatible with hardware", "sockets share NUMA nodes"},
 		{"not enough cpus available to satisfy request", notEnough},
 		{"sum of exclusive container cpu requests equals pod budget", podPool},
 		{"has shared init containers but no", initPool},

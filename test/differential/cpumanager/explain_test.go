@@ -35,7 +35,7 @@ func explain(d *disagreement) (fault, error) {
 
 // judgedFaults are faults in place of which ours has a heuristic that the model
 // does not follow: what it comes to is judged instead.
-const judgedFaults = initAlone | partialCache
+const judgedFaults = partialCache
 
 func withoutViews(o outcome) outcome {
 	o.Views = nil
@@ -58,6 +58,9 @@ func predict(s *scenario.Scenario, faults fault, d *disagreement) (outcome, erro
 func (m *model) started(err error, d *disagreement) outcome {
 	if err != nil {
 		return outcome{Err: "unable to reserve"}
+	}
+	if m.strict() && m.reserved.Equals(m.all) && !m.faults.has(emptiesPool) {
+		return outcome{Err: poolEmpty}
 	}
 	o := outcome{State: d.before}
 	if d.index == 0 {
@@ -97,7 +100,7 @@ func faultsFor(d *disagreement) fault {
 		return f
 	}
 	if d.call.Again {
-		f |= hintsAnew | initPins
+		f |= hintsAnew
 	}
 	if d.call.Op == opAllocatePod {
 		if d.call.Again {
@@ -188,28 +191,16 @@ func judge(d *disagreement, right snapshot) error {
 	case m.full() && !m.wholeCores(ours).Equals(ours):
 		return fmt.Errorf("half cores")
 	}
-	near := cpuset.New()
-	for _, id := range scenario.Bits(d.call.Near) {
-		near = near.Union(m.in(node, id, m.all))
-	}
-	if !d.call.Any && ours.Intersection(near).Size() != reference.Intersection(near).Size() {
-		return fmt.Errorf("%d CPUs near, of %d", ours.Intersection(near).Size(), reference.Intersection(near).Size())
-	}
-	if a, b := ours.Intersection(mine).Size(), reference.Intersection(mine).Size(); a < b {
-		return fmt.Errorf("%d CPUs reused, of %d", a, b)
-	}
-	if s.Settings.Has(scenario.Uncore) && m.peak2(p, name) == ours.Size() && mine.IsEmpty() && d.call.Op == opAllocate {
-		if a, b := len(m.ids(cache, ours)), len(m.ids(cache, reference)); a > b {
-			return fmt.Errorf("%d caches, not %d", a, b)
+	if !d.call.Any {
+		if a, b := m.on(d.call.Near, ours).Size(), m.on(d.call.Near, reference).Size(); a != b {
+			return fmt.Errorf("%d CPUs near, not %d", a, b)
 		}
 	}
-	return nil
-}
-
-// peak2 is peak, or 0 for a whole pod.
-func (m *model) peak2(p *scenario.Pod, name string) int {
-	if name == "" {
-		return 0
+	if a, b := ours.Intersection(mine).Size(), reference.Intersection(mine).Size(); a != b {
+		return fmt.Errorf("%d CPUs reused, not %d", a, b)
 	}
-	return m.peak(p, name)
+	if a, b := len(m.ids(cache, ours)), len(m.ids(cache, reference)); a > b {
+		return fmt.Errorf("%d caches, not %d", a, b)
+	}
+	return nil
 }

@@ -117,6 +117,11 @@ func (s *snapshot) set(pod, container string, cpus cpuset.CPUSet) {
 func (m *model) play(before snapshot, c call) outcome {
 	p := podOf(m.scenario, c.Pod)
 	o := outcome{State: before}
+	if c.Again && m.faults.has(hintsAnew) {
+		with := *m
+		with.faults |= initPins
+		m = &with
+	}
 	switch c.Op {
 	case opHints:
 		o.Hints = m.containerHints(before, p, c)
@@ -150,13 +155,13 @@ func (m *model) allocateContainer(before snapshot, p *scenario.Pod, c call) (sna
 		return before, err
 	}
 	next := before.clone()
-	cpus, err := m.allocate(before, mine, n, c)
+	cpus, err := m.allocateWithin(before, mine, n, m.peak(p, c.Container), c)
 	if err != "" {
 		return before, err
 	}
 	next.Default = parseSet(before.Default).Difference(cpus).String()
 	next.set(p.Name, c.Container, cpus)
-	if !m.faults.has(emptiesPool) && next.Default == "" {
+	if m.strict() && !m.faults.has(emptiesPool) && next.Default == "" {
 		return before, poolEmpty
 	}
 	return next, ""
@@ -215,19 +220,34 @@ func (m *model) cores(room cpuset.CPUSet, n int) string {
 	}
 }
 
+// allocateWithin takes n CPUs for a container out of the peak CPUs that it and
+// those after it need at once, unless fewer of them are in the affinity's nodes.
+func (m *model) allocateWithin(s snapshot, mine cpuset.CPUSet, n, peak int, c call) (cpuset.CPUSet, string) {
+	free := m.free(s)
+	alone, err := m.allocate(free, mine, n, c)
+	if err != "" || peak <= n || m.faults.has(initAlone) {
+		return alone, err
+	}
+	block, err := m.allocate(free, mine, peak, c)
+	if err != "" {
+		return alone, ""
+	}
+	within, err := m.allocate(block.Difference(mine), block.Intersection(mine), n, c)
+	if err != "" || !c.Any && m.on(c.Near, within).Size() < m.on(c.Near, alone).Size() {
+		return alone, ""
+	}
+	return within, ""
+}
+
 // allocate takes n CPUs, in the affinity's nodes first.
-func (m *model) allocate(s snapshot, mine cpuset.CPUSet, n int, c call) (cpuset.CPUSet, string) {
-	offered := m.free(s)
+func (m *model) allocate(offered, mine cpuset.CPUSet, n int, c call) (cpuset.CPUSet, string) {
 	if m.whole() {
 		offered = m.wholeCores(offered)
 	}
 	all := offered.Union(mine)
 	var tiers []cpuset.CPUSet
 	if !c.Any {
-		near := cpuset.New()
-		for _, id := range scenario.Bits(c.Near) {
-			near = near.Union(m.in(node, id, m.all))
-		}
+		near := m.on(c.Near, m.all)
 		if !m.scenario.Settings.Has(scenario.BySocket) || !m.faults.has(widensToSockets) {
 			tiers = append(tiers, near)
 		}
@@ -252,7 +272,11 @@ func (m *model) allocate(s snapshot, mine cpuset.CPUSet, n int, c call) (cpuset.
 		if i == len(tiers)-1 {
 			want = need
 		}
-		cpus, err := m.choose(pool, want, m.whole())
+		better := mine.Intersection(pool)
+		if m.faults.has(initAlone) {
+			better = cpuset.New()
+		}
+		cpus, err := m.betterFirst(pool, better, want, m.whole())
 		if err != nil {
 			return cpuset.CPUSet{}, err.Error()
 		}
@@ -285,7 +309,7 @@ func (m *model) allocatePod(before snapshot, p *scenario.Pod, c call) (snapshot,
 	if err := m.checkCores(before, cpuset.New(), budget); err != "" {
 		return before, err
 	}
-	pod, err := m.allocate(before, cpuset.New(), budget, c)
+	pod, err := m.allocate(m.free(before), cpuset.New(), budget, c)
 	if err != "" {
 		return before, err
 	}
@@ -298,7 +322,7 @@ func (m *model) allocatePod(before snapshot, p *scenario.Pod, c call) (snapshot,
 		}
 		return before, err
 	}
-	if !m.faults.has(emptiesPool) && next.Default == "" {
+	if m.strict() && !m.faults.has(emptiesPool) && next.Default == "" {
 		return before, poolEmpty
 	}
 	return next, ""

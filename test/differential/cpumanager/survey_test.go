@@ -14,6 +14,15 @@ import (
 	"github.com/podslice/podslice/test/differential/scenario"
 )
 
+// optionSets are the sets of options that may be on.
+var optionSets = [][]string{
+	nil, nil, nil,
+	{scenario.FullPCPUs}, {scenario.FullPCPUs}, {scenario.Strict}, {scenario.Strict, scenario.FullPCPUs},
+	{scenario.AcrossCores}, {scenario.AcrossCores, scenario.Strict},
+	{scenario.BySocket}, {scenario.BySocket, scenario.FullPCPUs}, {scenario.BySocket, scenario.AcrossCores},
+	{scenario.Uncore}, {scenario.Uncore, scenario.FullPCPUs}, {scenario.Uncore, scenario.BySocket},
+}
+
 func TestSurvey(t *testing.T) {
 	dir := scratch()
 	defer os.RemoveAll(dir)
@@ -21,7 +30,7 @@ func TestSurvey(t *testing.T) {
 	_ = os.Mkdir(dir+"/up", 0o755)
 	c := newChild(dir + "/up")
 	defer c.stop()
-	limits := scenario.Limits{Nodes: 4, Options: [][]string{nil, nil, nil, {scenario.FullPCPUs}, {scenario.FullPCPUs}, {scenario.Strict}, {scenario.Strict, scenario.FullPCPUs}}}
+	limits := scenario.Limits{Nodes: 4, Options: optionSets}
 	counts := map[string]int{}
 	var oursTime time.Duration
 	start := time.Now()
