@@ -149,6 +149,8 @@ const (
 	podPool     = "empty pod shared pool"
 	initPool    = "empty pod pool for init containers"
 	overBudget  = "slices exceed the budget"
+
+	socketsShare = "sockets share NUMA nodes"
 )
 
 // refusalKind is the kind of an error of either side.
@@ -158,7 +160,7 @@ func refusalKind(text string) string {
 		{"not enough free physical CPUs", fewCores},
 		{"the node shared pool would be empty", poolEmpty},
 		{"strict-cpu-reservation leaves no CPU", poolEmpty},
-		{"Align by socket is not compatible with hardware", "sockets share NUMA nodes"},
+		{"Align by socket is not compatible with hardware", socketsShare},
 		{"not enough cpus available to satisfy request", notEnough},
 		{"sum of exclusive container cpu requests equals pod budget", podPool},
 		{"has shared init containers but no", initPool},

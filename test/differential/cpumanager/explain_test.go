@@ -5,8 +5,6 @@ package cpumanager
 import (
 	"fmt"
 
-	"k8s.io/utils/cpuset"
-
 	"github.com/podslice/podslice/test/differential/scenario"
 )
 
@@ -16,26 +14,20 @@ import (
 func explain(d *disagreement) (fault, error) {
 	s := d.trace.scenario
 	relevant := faultsFor(d)
-	if err := oursIsRight(d, relevant); err != nil {
+	if err := oursIsRight(d); err != nil {
 		return 0, err
 	}
-	for _, set := range append([]fault{0}, relevant.sets()...) {
+	if right, err := predict(s, 0, d); err == nil && right.key() == withoutViews(d.theirs).key() {
+		return oursTooLarge, nil
+	}
+	for _, set := range relevant.sets() {
 		got, err := predict(s, set, d)
 		if err == nil && got.key() == withoutViews(d.theirs).key() {
-			if judged := relevant & judgedFaults; set == 0 && judged != 0 {
-				return judged, nil
-			}
-			if set != 0 {
-				return set, nil
-			}
+			return set, nil
 		}
 	}
 	return 0, fmt.Errorf("no faults out of %q make the kubelet's own manager decide so", relevant)
 }
-
-// judgedFaults are faults in place of which ours has a heuristic that the model
-// does not follow: what it comes to is judged instead.
-const judgedFaults = partialCache
 
 func withoutViews(o outcome) outcome {
 	o.Views = nil
@@ -56,6 +48,9 @@ func predict(s *scenario.Scenario, faults fault, d *disagreement) (outcome, erro
 
 // started is a start: the reserved CPUs are all that is decided.
 func (m *model) started(err error, d *disagreement) outcome {
+	if m.scenario.Settings.Has(scenario.BySocket) && len(m.ids(socket, m.all)) > len(m.ids(node, m.all)) {
+		return outcome{Err: socketsShare}
+	}
 	if err != nil {
 		return outcome{Err: "unable to reserve"}
 	}
@@ -140,8 +135,8 @@ func faultsFor(d *disagreement) fault {
 }
 
 // oursIsRight checks our side of a difference: it is what the model without
-// faults decides or, where the model does not follow us, as good.
-func oursIsRight(d *disagreement, relevant fault) error {
+// faults decides.
+func oursIsRight(d *disagreement) error {
 	right, err := predict(d.trace.scenario, 0, d)
 	if err != nil {
 		return fmt.Errorf("the model cannot tell what is right: %w", err)
@@ -150,57 +145,26 @@ func oursIsRight(d *disagreement, relevant fault) error {
 	if ours.key() == right.key() {
 		return nil
 	}
-	wrong := fmt.Errorf("ours is not what is right:\n       %s", right.key())
-	if relevant&judgedFaults == 0 || d.call.Op != opAllocate && d.call.Op != opAllocatePod {
-		return wrong
+	if tooLargeForTheMachine(d, right) {
+		return nil
 	}
-	if ours.Err != "" || right.Err != "" {
-		return wrong
-	}
-	if err := judge(d, right.State); err != nil {
-		return fmt.Errorf("ours is worse than what is right: %w\n       %s", err, right.key())
-	}
-	return nil
+	return fmt.Errorf("ours is not what is right:\n       %s", right.key())
 }
 
-// judge compares our allocation with one that follows the kubelet's rules but
-// for its faults.
-func judge(d *disagreement, right snapshot) error {
-	s := d.trace.scenario
-	m, err := newModel(s, 0)
+// tooLargeForTheMachine lets one known fault of ours pass: under full-pcpus-only
+// a request that is larger than the whole machine is called no multiple of cores.
+func tooLargeForTheMachine(d *disagreement, right outcome) bool {
+	m, err := newModel(d.trace.scenario, 0)
 	if err != nil {
-		return err
+		return false
 	}
-	pod, name := d.call.Pod, d.call.Container
-	p := podOf(s, pod)
-	get := func(state snapshot) cpuset.CPUSet {
-		if d.call.Op == opAllocatePod {
-			return parseSet(state.Pods[pod])
-		}
-		return parseSet(state.Containers[pod][name])
+	p := podOf(d.trace.scenario, d.call.Pod)
+	if p == nil {
+		return false
 	}
-	ours, reference := get(d.ours.State), get(right)
-	mine := m.reusable(p, name, d.before.Containers[pod])
-	switch {
-	case ours.Size() != reference.Size():
-		return fmt.Errorf("%d CPUs", ours.Size())
-	case !ours.IsSubsetOf(m.free(d.before).Union(mine)):
-		return fmt.Errorf("CPUs that were not free")
-	case d.ours.State.Default != parseSet(d.before.Default).Difference(ours).String():
-		return fmt.Errorf("a wrong node shared pool")
-	case m.full() && !m.wholeCores(ours).Equals(ours):
-		return fmt.Errorf("half cores")
+	n := m.podCPUs(p)
+	if d.call.Op == opAllocate {
+		n = m.exclusive(p, containerOf(p, d.call.Container))
 	}
-	if !d.call.Any {
-		if a, b := m.on(d.call.Near, ours).Size(), m.on(d.call.Near, reference).Size(); a != b {
-			return fmt.Errorf("%d CPUs near, not %d", a, b)
-		}
-	}
-	if a, b := ours.Intersection(mine).Size(), reference.Intersection(mine).Size(); a != b {
-		return fmt.Errorf("%d CPUs reused, not %d", a, b)
-	}
-	if a, b := len(m.ids(cache, ours)), len(m.ids(cache, reference)); a > b {
-		return fmt.Errorf("%d caches, not %d", a, b)
-	}
-	return nil
+	return n > m.all.Size() && refusalKind(d.ours.Err) == notMultiple && right.Err == fewCores
 }

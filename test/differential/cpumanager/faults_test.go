@@ -8,7 +8,7 @@ import (
 )
 
 // fault is a set of faults of the kubelet's own CPU manager, one to a bit. The
-// model decides with or without each of them. A difference between the sides is
+// model decides with or without each of them, whatever the order. A difference between the sides is
 // explained by the smallest set of faults with which the model decides as the
 // kubelet's own manager did; without any it must decide as ours.
 //
@@ -66,8 +66,10 @@ const (
 	// the lowest IDs of a cache, and may leave a cache that has room (137315).
 	partialCache
 
+	// oursTooLarge is no fault of the kubelet's: see tooLargeForTheMachine.
+	oursTooLarge
+
 	endOfFaults
-	allFaults = endOfFaults - 1
 )
 
 var faultNames = []struct{ name, what string }{
@@ -86,6 +88,7 @@ var faultNames = []struct{ name, what string }{
 	{"socket average", "align-by-socket counts sockets by averages, with reserved CPUs (132187)"},
 	{"spreads by ID", "distribute-cpus-across-cores depends on how CPUs are numbered (140688)"},
 	{"partial cache", "prefer-align-cpus-by-uncorecache leaves a cache that has room (137315)"},
+	{"OURS: too large", "full-pcpus-only: ours calls a request larger than the machine no multiple of cores"},
 }
 
 func (f fault) has(other fault) bool { return f&other != 0 }
@@ -113,3 +116,6 @@ func (f fault) sets() []fault {
 	}
 	return sets
 }
+
+// what says what a single fault is.
+func (f fault) what() string { return faultNames[bits.TrailingZeros32(uint32(f))].what }

@@ -213,11 +213,29 @@ func (m *model) cores(room cpuset.CPUSet, n int) string {
 	switch {
 	case m.addsUp(room, n):
 		return ""
-	case m.addsUp(m.all, n):
+	case m.addsUp(m.all, n), n > m.all.Size() && m.composable(n):
 		return fewCores
 	default:
 		return notMultiple
 	}
+}
+
+// composable reports whether any number of cores, of the sizes that there are,
+// has n CPUs.
+func (m *model) composable(n int) bool {
+	sizes := map[int]bool{}
+	for _, id := range m.ids(core, m.all) {
+		sizes[m.in(core, id, m.all).Size()] = true
+	}
+	reachable := map[int]bool{0: true}
+	for sum := 1; sum <= n; sum++ {
+		for size := range sizes {
+			if reachable[sum-size] {
+				reachable[sum] = true
+			}
+		}
+	}
+	return reachable[n]
 }
 
 // allocateWithin takes n CPUs for a container out of the peak CPUs that it and
