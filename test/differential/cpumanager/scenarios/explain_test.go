@@ -14,16 +14,16 @@ import (
 func explain(d *disagreement) (fault, error) {
 	s := d.trace.scenario
 	relevant := faultsFor(d)
-	if err := oursIsRight(d); err != nil {
+	judged, err := oursIsRight(d)
+	if err != nil {
 		return 0, err
 	}
-	if right, err := predict(s, 0, d); err == nil && right.key() == withoutViews(d.theirs).key() {
-		return oursTooLarge, nil
-	}
-	for _, set := range relevant.sets() {
+	for _, set := range append([]fault{0}, relevant.sets()...) {
 		got, err := predict(s, set, d)
 		if err == nil && got.key() == withoutViews(d.theirs).key() {
-			return set, nil
+			if set |= judged; set != 0 {
+				return set, nil
+			}
 		}
 	}
 	return 0, fmt.Errorf("no faults out of %q make the kubelet's own manager decide so", relevant)
@@ -78,6 +78,9 @@ func faultsFor(d *disagreement) fault {
 	if set.Has(scenario.FullPCPUs) {
 		f |= halfCores
 	}
+	if !s.Machine.Regular() {
+		f |= breaksCores
+	}
 	if set.Has(scenario.Strict) {
 		f |= emptiesPool
 	}
@@ -124,7 +127,7 @@ func faultsFor(d *disagreement) fault {
 	}
 	switch d.call.Op {
 	case opHints, opPodHints:
-		f &^= averages | emptiesPool | widensToSockets | spreadsByID | partialCache
+		f &^= averages | widensToSockets | spreadsByID | partialCache | breaksCores
 		if d.call.Op == opPodHints {
 			f &^= initAlone | smtWithoutReuse
 		}
@@ -135,36 +138,75 @@ func faultsFor(d *disagreement) fault {
 }
 
 // oursIsRight checks our side of a difference: it is what the model without
-// faults decides.
-func oursIsRight(d *disagreement) error {
+// faults decides. Where ours has a search that the model has not, it is what the
+// search is for, and the fault is returned that it avoids.
+func oursIsRight(d *disagreement) (fault, error) {
 	right, err := predict(d.trace.scenario, 0, d)
 	if err != nil {
-		return fmt.Errorf("the model cannot tell what is right: %w", err)
+		return 0, fmt.Errorf("the model cannot tell what is right: %w", err)
 	}
 	ours := withoutViews(d.ours)
 	if ours.key() == right.key() {
-		return nil
+		return 0, nil
 	}
-	if tooLargeForTheMachine(d, right) {
-		return nil
+	wrong := fmt.Errorf("ours is not what is right:\n       %s", right.key())
+	if d.call.Op != opAllocatePod || ours.Err != "" {
+		return 0, wrong
 	}
-	return fmt.Errorf("ours is not what is right:\n       %s", right.key())
-}
-
-// tooLargeForTheMachine lets one known fault of ours pass: under full-pcpus-only
-// a request that is larger than the whole machine is called no multiple of cores.
-func tooLargeForTheMachine(d *disagreement, right outcome) bool {
 	m, err := newModel(d.trace.scenario, 0)
 	if err != nil {
+		return 0, err
+	}
+	pod := podOf(m.scenario, d.call.Pod)
+	if !m.validPod(d, pod) {
+		return 0, wrong
+	}
+	switch {
+	case m.full() && m.mixedCores() && (right.Err == fewCores || right.Err == notMultiple):
+		// The budget was chosen so that its slices come out even.
+		return 0, nil
+	case m.scenario.Settings.Has(scenario.Uncore) && right.Err == "" &&
+		ours.State.Pods[pod.Name] == right.State.Pods[pod.Name] && m.aligned(ours.State, pod) > m.aligned(right.State, pod):
+		return slicesInOrder, nil
+	}
+	return 0, wrong
+}
+
+// mixedCores reports whether the machine has cores of several sizes.
+func (m *model) mixedCores() bool {
+	sizes := map[int]bool{}
+	for _, id := range m.ids(core, m.all) {
+		sizes[m.in(core, id, m.all).Size()] = true
+	}
+	return len(sizes) > 1
+}
+
+// validPod reports whether a pod with a budget got what it may get.
+func (m *model) validPod(d *disagreement, pod *scenario.Pod) bool {
+	after := d.ours.State
+	held := parseSet(after.Pods[pod.Name])
+	offered := m.free(d.before)
+	if m.full() && !d.call.Any {
+		if near := m.on(d.call.Near, offered); m.addsUp(near, m.podCPUs(pod)) {
+			offered = near
+		}
+	}
+	if !held.IsSubsetOf(offered) || after.Default != parseSet(d.before.Default).Difference(held).String() {
 		return false
 	}
-	p := podOf(d.trace.scenario, d.call.Pod)
-	if p == nil {
-		return false
+	p := &property{trace: d.trace, call: d.call, before: d.before, after: d.ours}
+	p.pod(m, pod.Name)
+	return !p.failed
+}
+
+// aligned is how many exclusive slices of long-running containers of the pod
+// lie in one cache.
+func (m *model) aligned(s snapshot, pod *scenario.Pod) int {
+	count := 0
+	for _, c := range pod.Containers {
+		if c.Kind != scenario.Init && m.exclusive(pod, c) > 0 && len(m.ids(cache, parseSet(s.Containers[pod.Name][c.Name]))) == 1 {
+			count++
+		}
 	}
-	n := m.podCPUs(p)
-	if d.call.Op == opAllocate {
-		n = m.exclusive(p, containerOf(p, d.call.Container))
-	}
-	return n > m.all.Size() && refusalKind(d.ours.Err) == notMultiple && right.Err == fewCores
+	return count
 }

@@ -25,7 +25,8 @@ const (
 	// NUMA nodes for a request is sought (132187).
 	reservedCount
 	// halfCores: full-pcpus-only counts free threads where it means cores: hints
-	// name nodes without whole cores, and half cores are given out.
+	// name nodes without whole cores, so that the pod is refused for its affinity
+	// where no affinity would help, and half cores are given out.
 	halfCores
 	// smtWithoutReuse: full-pcpus-only refuses a container for which there would
 	// be room in what its pod's ended init containers have.
@@ -66,8 +67,12 @@ const (
 	// the lowest IDs of a cache, and may leave a cache that has room (137315).
 	partialCache
 
-	// oursTooLarge is no fault of the kubelet's: see tooLargeForTheMachine.
-	oursTooLarge
+	// breaksCores: a core is broken although cores of several sizes that are free
+	// add up to what is needed.
+	breaksCores
+	// slicesInOrder: the slices of a pod are taken one after the other, although
+	// another order puts more of them into one cache each.
+	slicesInOrder
 
 	endOfFaults
 )
@@ -88,7 +93,8 @@ var faultNames = []struct{ name, what string }{
 	{"socket average", "align-by-socket counts sockets by averages, with reserved CPUs (132187)"},
 	{"spreads by ID", "distribute-cpus-across-cores depends on how CPUs are numbered (140688)"},
 	{"partial cache", "prefer-align-cpus-by-uncorecache leaves a cache that has room (137315)"},
-	{"OURS: too large", "full-pcpus-only: ours calls a request larger than the machine no multiple of cores"},
+	{"breaks cores", "a core of a hybrid machine is broken although whole ones add up"},
+	{"slices in order", "prefer-align-cpus-by-uncorecache is not looked at for the slices of a pod together"},
 }
 
 func (f fault) has(other fault) bool { return f&other != 0 }

@@ -20,7 +20,10 @@ func (m *model) containerHints(s snapshot, p *scenario.Pod, c call) *[]hint {
 		return m.recorded(parseSet(text), n)
 	}
 	mine := m.reusable(p, c.Container, s.Containers[p.Name])
-	hints := m.hints(m.free(s), mine, n)
+	hints := m.fresh(s, mine, n)
+	if hints == nil || len(*hints) == 0 {
+		return hints
+	}
 	if peak := m.peak(p, c.Container); peak > n && !m.faults.has(initAlone) {
 		return m.withRoom(hints, m.free(s).Union(mine), peak)
 	}
@@ -116,7 +119,21 @@ func (m *model) podHints(s snapshot, p *scenario.Pod, c call) *[]hint {
 	if assigned.Size() == n {
 		return m.hints(assigned, cpuset.New(), n)
 	}
-	return m.hints(m.free(s), assigned, n)
+	return m.fresh(s, assigned, n)
+}
+
+// fresh is the hints of what is to be allocated.
+func (m *model) fresh(s snapshot, mine cpuset.CPUSet, n int) *[]hint {
+	if m.whole() {
+		all := m.free(s).Union(mine)
+		if all.Size() >= n && !m.addsUp(m.wholeCores(m.free(s)).Union(mine), n) {
+			return nil // no affinity would help; allocating says what is wrong
+		}
+	}
+	if !m.faults.has(emptiesPool) && n-mine.Size() >= parseSet(s.Default).Size() {
+		return &[]hint{}
+	}
+	return m.hints(m.free(s), mine, n)
 }
 
 // recorded is the hints of what holds CPUs already.

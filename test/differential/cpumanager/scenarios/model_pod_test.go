@@ -213,7 +213,7 @@ func (m *model) cores(room cpuset.CPUSet, n int) string {
 	switch {
 	case m.addsUp(room, n):
 		return ""
-	case m.addsUp(m.all, n), n > m.all.Size() && m.composable(n):
+	case m.composable(n):
 		return fewCores
 	default:
 		return notMultiple

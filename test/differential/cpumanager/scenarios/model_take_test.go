@@ -183,7 +183,12 @@ func (m *model) choose(from cpuset.CPUSet, n int, whole bool) (cpuset.CPUSet, er
 		t.caches()
 	}
 	spread := set.Has(scenario.AcrossCores)
-	if !spread {
+	switch {
+	case spread:
+	case t.whole || !t.faults.has(breaksCores) && t.mixedCores() && t.addsUp(t.free, t.need):
+		// Cores of several sizes can add up without one being broken.
+		t.exactly(t.ordered(t.free, core, outer, inner))
+	default:
 		t.units(core, t.ordered(t.free, core, outer, inner))
 	}
 	if t.need > 0 {
@@ -221,6 +226,24 @@ func (t *taking) units(of unit, ids []int) {
 			continue
 		}
 		t.take(all)
+	}
+}
+
+// exactly takes whole cores that add up to the need: each unless those after it
+// could not complete it then.
+func (t *taking) exactly(order []int) {
+	for i, id := range order {
+		all := t.in(core, id, t.all)
+		if !all.IsSubsetOf(t.free) || all.Size() > t.need {
+			continue
+		}
+		after := cpuset.New()
+		for _, later := range order[i+1:] {
+			after = after.Union(t.in(core, later, t.free))
+		}
+		if t.addsUp(after, t.need-all.Size()) {
+			t.take(all)
+		}
 	}
 }
 
@@ -336,7 +359,11 @@ func (t *taking) oneCache(ids []int) bool {
 		}
 		inside := &taking{model: t.model, free: free, need: t.need, whole: t.whole, taken: cpuset.New()}
 		outer, inner := t.levels()
-		inside.units(core, inside.ordered(free, core, outer, inner))
+		if order := inside.ordered(free, core, outer, inner); t.whole || t.mixedCores() && t.addsUp(free, t.need) {
+			inside.exactly(order)
+		} else {
+			inside.units(core, order)
+		}
 		if inside.need > 0 {
 			inside.singles(inside.packedOrder())
 		}

@@ -74,11 +74,17 @@ type property struct {
 	call   call
 	before snapshot
 	after  outcome
+	// failed is set when something does not hold.
+	failed bool
 }
 
 func (p *property) must(holds bool, what string, args ...any) {
-	p.Helper()
-	if !holds {
+	if holds {
+		return
+	}
+	p.failed = true
+	if p.T != nil {
+		p.Helper()
 		p.Errorf(what, args...)
 	}
 }
@@ -246,7 +252,7 @@ func (p *property) followsTheRules() {
 	if p.call.Op == opStart && p.call.Event >= 0 {
 		d.index = 1
 	}
-	if err := oursIsRight(d); err != nil {
+	if _, err := oursIsRight(d); err != nil {
 		p.Error(err)
 	}
 }
