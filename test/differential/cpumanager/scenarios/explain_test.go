@@ -93,6 +93,12 @@ func faultsFor(d *disagreement) fault {
 	if set.Has(scenario.Uncore) {
 		f |= partialCache
 	}
+	if set.Has(scenario.AcrossNUMA) {
+		f |= shrinksMask
+		if len(s.Machine.CPUNodes()) > 4 {
+			f |= aliases
+		}
+	}
 	p := podOf(s, d.call.Pod)
 	if p == nil {
 		return f
@@ -127,7 +133,7 @@ func faultsFor(d *disagreement) fault {
 	}
 	switch d.call.Op {
 	case opHints, opPodHints:
-		f &^= averages | widensToSockets | spreadsByID | partialCache | breaksCores
+		f &^= averages | widensToSockets | spreadsByID | partialCache | breaksCores | shrinksMask | aliases
 		if d.call.Op == opPodHints {
 			f &^= initAlone | smtWithoutReuse
 		}

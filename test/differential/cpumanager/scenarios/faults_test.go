@@ -73,6 +73,12 @@ const (
 	// slicesInOrder: the slices of a pod are taken one after the other, although
 	// another order puts more of them into one cache each.
 	slicesInOrder
+	// shrinksMask: distribute-cpus-across-numa uses fewer nodes than the affinity
+	// has (139430).
+	shrinksMask
+	// aliases: distribute-cpus-across-numa keeps combinations of nodes in memory
+	// that it goes on writing to, and uses others than it has weighed.
+	aliases
 
 	endOfFaults
 )
@@ -95,6 +101,8 @@ var faultNames = []struct{ name, what string }{
 	{"partial cache", "prefer-align-cpus-by-uncorecache leaves a cache that has room (137315)"},
 	{"breaks cores", "a core of a hybrid machine is broken although whole ones add up"},
 	{"slices in order", "prefer-align-cpus-by-uncorecache is not looked at for the slices of a pod together"},
+	{"shrinks mask", "distribute-cpus-across-numa uses fewer nodes than the affinity has (139430)"},
+	{"aliases", "distribute-cpus-across-numa uses other nodes than it has weighed, out of five and more"},
 }
 
 func (f fault) has(other fault) bool { return f&other != 0 }

@@ -142,6 +142,9 @@ func (m *model) play(before snapshot, c call) outcome {
 		delete(next.Containers, c.Pod)
 		o.State = next
 	}
+	if o.Err == errHang.Error() {
+		return outcome{Hang: true}
+	}
 	return o
 }
 
@@ -294,7 +297,11 @@ func (m *model) allocate(offered, mine cpuset.CPUSet, n int, c call) (cpuset.CPU
 		if m.faults.has(initAlone) {
 			better = cpuset.New()
 		}
-		cpus, err := m.betterFirst(pool, better, want, m.whole())
+		near := uint64(0)
+		if i == 0 {
+			near = c.Near // none if the affinity is any
+		}
+		cpus, err := m.betterFirst(pool, better, want, m.whole(), near)
 		if err != nil {
 			return cpuset.CPUSet{}, err.Error()
 		}
@@ -355,7 +362,7 @@ func (m *model) carve(next *snapshot, p *scenario.Pod, pod cpuset.CPUSet) string
 				return cpuset.CPUSet{}, err
 			}
 		}
-		cpus, err := m.betterFirst(left, better, n, whole)
+		cpus, err := m.betterFirst(left, better, n, whole, 0)
 		if err != nil {
 			return cpuset.CPUSet{}, err.Error()
 		}
@@ -404,8 +411,8 @@ func (m *model) carve(next *snapshot, p *scenario.Pod, pod cpuset.CPUSet) string
 // betterFirst takes n of the CPUs that are left, as many as possible of those
 // that are better to take. If the usual choice has as many, that is it; if not,
 // those are taken, then threads of the same cores, then others.
-func (m *model) betterFirst(left, better cpuset.CPUSet, n int, whole bool) (cpuset.CPUSet, error) {
-	usual, err := m.choose(left, n, whole)
+func (m *model) betterFirst(left, better cpuset.CPUSet, n int, whole bool, near uint64) (cpuset.CPUSet, error) {
+	usual, err := m.chooseNear(left, n, whole, near)
 	if err != nil {
 		return usual, err
 	}

@@ -165,6 +165,20 @@ type taking struct {
 
 // choose takes n of the CPUs in from.
 func (m *model) choose(from cpuset.CPUSet, n int, whole bool) (cpuset.CPUSet, error) {
+	return m.chooseNear(from, n, whole, 0)
+}
+
+// chooseNear takes them from all of the near nodes if CPUs are distributed over
+// nodes.
+func (m *model) chooseNear(from cpuset.CPUSet, n int, whole bool, near uint64) (cpuset.CPUSet, error) {
+	if m.scenario.Settings.Has(scenario.AcrossNUMA) {
+		return m.distribute(from, n, whole, near)
+	}
+	return m.pack(from, n, whole)
+}
+
+// pack takes n of the CPUs as they are without distribution over nodes.
+func (m *model) pack(from cpuset.CPUSet, n int, whole bool) (cpuset.CPUSet, error) {
 	if whole {
 		from = m.wholeCores(from)
 		if !m.addsUp(from, n) {

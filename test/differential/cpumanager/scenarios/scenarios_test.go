@@ -33,6 +33,8 @@ var optionSets = [][]string{
 	{scenario.AcrossCores}, {scenario.AcrossCores, scenario.Strict},
 	{scenario.BySocket}, {scenario.BySocket, scenario.FullPCPUs}, {scenario.BySocket, scenario.AcrossCores},
 	{scenario.Uncore}, {scenario.Uncore, scenario.FullPCPUs}, {scenario.Uncore, scenario.BySocket},
+	{scenario.AcrossNUMA}, {scenario.AcrossNUMA, scenario.FullPCPUs}, {scenario.AcrossNUMA, scenario.BySocket},
+	{scenario.AcrossNUMA, scenario.BySocket, scenario.FullPCPUs},
 }
 
 // limitsOf has up to four NUMA nodes, and up to eight in one scenario of 25.
