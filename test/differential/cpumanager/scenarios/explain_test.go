@@ -4,6 +4,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/podslice/podslice/test/differential/scenario"
 )
@@ -43,6 +44,8 @@ func predict(s *scenario.Scenario, faults fault, d *disagreement) (outcome, erro
 	if err != nil {
 		return outcome{}, err
 	}
+	// Which CPUs are reserved was agreed on at the start.
+	m.reserved = m.all.Difference(parseSet(d.trace.outcomes[0].Views["allocatable"]))
 	return m.play(d.before, d.call), nil
 }
 
@@ -95,6 +98,9 @@ func faultsFor(d *disagreement) fault {
 	}
 	if set.Has(scenario.AcrossNUMA) {
 		f |= shrinksMask
+		if set.Has(scenario.FullPCPUs) || set.Has(scenario.BySocket) {
+			f |= neverReturns
+		}
 		if len(s.Machine.CPUNodes()) > 4 {
 			f |= aliases
 		}
@@ -133,7 +139,7 @@ func faultsFor(d *disagreement) fault {
 	}
 	switch d.call.Op {
 	case opHints, opPodHints:
-		f &^= averages | widensToSockets | spreadsByID | partialCache | breaksCores | shrinksMask | aliases
+		f &^= averages | neverReturns | widensToSockets | spreadsByID | partialCache | breaksCores | shrinksMask | aliases
 		if d.call.Op == opPodHints {
 			f &^= initAlone | smtWithoutReuse
 		}
@@ -156,15 +162,33 @@ func oursIsRight(d *disagreement) (fault, error) {
 		return 0, nil
 	}
 	wrong := fmt.Errorf("ours is not what is right:\n       %s", right.key())
-	if d.call.Op != opAllocatePod || ours.Err != "" {
-		return 0, wrong
-	}
 	m, err := newModel(d.trace.scenario, 0)
 	if err != nil {
 		return 0, err
 	}
+	unequalParts := m.scenario.Settings.Has(scenario.AcrossNUMA) && m.full() && m.mixedCores()
+	if unequalParts && ours.Err != "" {
+		// It must be refused without distribution, too.
+		packed := *d.trace.scenario
+		packed.Settings.Options = slices.DeleteFunc(slices.Clone(packed.Settings.Options), func(o string) bool { return o == scenario.AcrossNUMA })
+		if right, err = predict(&packed, 0, d); err == nil && right.key() == ours.key() {
+			return 0, nil
+		}
+	}
+	if d.call.Op != opAllocatePod && d.call.Op != opAllocate || ours.Err != "" {
+		return 0, wrong
+	}
+	m.reserved = m.all.Difference(parseSet(d.trace.outcomes[0].Views["allocatable"]))
 	pod := podOf(m.scenario, d.call.Pod)
 	if !m.validPod(d, pod) {
+		return 0, wrong
+	}
+	if unequalParts {
+		// The kubelet has no rule for equal parts of unequal cores. Ours is tested
+		// beside the code.
+		return 0, nil
+	}
+	if d.call.Op != opAllocatePod {
 		return 0, wrong
 	}
 	switch {
@@ -187,13 +211,17 @@ func (m *model) mixedCores() bool {
 	return len(sizes) > 1
 }
 
-// validPod reports whether a pod with a budget got what it may get.
+// validPod reports whether a pod, or a container, got what it may get.
 func (m *model) validPod(d *disagreement, pod *scenario.Pod) bool {
 	after := d.ours.State
-	held := parseSet(after.Pods[pod.Name])
+	held, n := parseSet(after.Pods[pod.Name]), m.podCPUs(pod)
 	offered := m.free(d.before)
+	if d.call.Op == opAllocate {
+		held, n = parseSet(after.Containers[pod.Name][d.call.Container]), m.exclusive(pod, containerOf(pod, d.call.Container))
+		offered = offered.Union(m.reusable(pod, d.call.Container, d.before.Containers[pod.Name]))
+	}
 	if m.full() && !d.call.Any {
-		if near := m.on(d.call.Near, offered); m.addsUp(near, m.podCPUs(pod)) {
+		if near := m.on(d.call.Near, offered); m.addsUp(near, n) {
 			offered = near
 		}
 	}

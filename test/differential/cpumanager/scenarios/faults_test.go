@@ -21,6 +21,9 @@ const (
 	// CPUs with the average core or socket, and then all its CPUs are taken,
 	// free or not (140495, 124066). It needs a machine with unequal units.
 	averages fault = 1 << iota
+	// neverReturns: distribute-cpus-across-numa with full-pcpus-only hands out
+	// whole cores for as long as there are CPUs, which may be half cores (140730).
+	neverReturns
 	// reservedCount: CPUs that no pod can get count when the narrowest set of
 	// NUMA nodes for a request is sought (132187).
 	reservedCount
@@ -85,6 +88,7 @@ const (
 
 var faultNames = []struct{ name, what string }{
 	{"averages", "cores and sockets are compared with the average; CPUs that are not free are given out (140495, 124066)"},
+	{"never returns", "distribute-cpus-across-numa waits for whole cores while there are only half ones (140730)"},
 	{"reserved counted", "reserved CPUs count for the narrowest NUMA affinity (132187)"},
 	{"half cores", "full-pcpus-only counts threads and not whole cores"},
 	{"SMT without reuse", "full-pcpus-only does not count what ended init containers have"},

@@ -27,7 +27,10 @@ type distribution struct {
 
 // sharing is what the nodes give: base each, and what does not divide.
 type sharing struct {
-	base, extra map[int]int // by place in nodes
+	base map[int]int // by place in nodes
+	// takers give what does not divide, in turn.
+	takers []int
+	rest   int
 }
 
 // distribute takes n CPUs, spread over all of the near nodes or, without any,
@@ -159,7 +162,7 @@ func (d *distribution) best(k int) *sharing {
 	if !found || d.hang {
 		return nil
 	}
-	s := &sharing{base: map[int]int{}, extra: map[int]int{}}
+	s := &sharing{base: map[int]int{}}
 	each := d.groups(d.n / k)
 	for _, i := range chosen {
 		each = min(each, d.groups(d.have[i]))
@@ -167,7 +170,7 @@ func (d *distribution) best(k int) *sharing {
 	for _, i := range chosen {
 		s.base[i] = each
 	}
-	d.inTurn(s, taking, d.n-each*k)
+	s.takers, s.rest = taking, d.n-each*k
 	return s
 }
 
@@ -196,7 +199,7 @@ func (d *distribution) remainder(left, givers []int, rest int) (score float64, e
 			}
 			if groups < rest {
 				// The kubelet hands out groups for as long as there are CPUs.
-				d.hang = d.faults.has(halfCores)
+				d.hang = d.faults.has(neverReturns)
 				return
 			}
 			after, rest := slices.Clone(left), rest
@@ -216,27 +219,10 @@ func (d *distribution) remainder(left, givers []int, rest int) (score float64, e
 	return score, extra
 }
 
-// inTurn hands out the rest to the nodes of a subset in turn.
-func (d *distribution) inTurn(s *sharing, subset []int, rest int) {
-	for rest > 0 {
-		before := rest
-		for _, i := range subset {
-			if rest > 0 && d.have[i]-s.base[i]-s.extra[i] >= d.group {
-				s.extra[i] += d.group
-				rest -= d.group
-			}
-		}
-		if rest == before {
-			d.hang = true
-			return
-		}
-	}
-}
-
 // level has all nodes give: the even share, or all that a node has if that is
 // less.
 func (d *distribution) level() *sharing {
-	s := &sharing{base: map[int]int{}, extra: map[int]int{}}
+	s := &sharing{base: map[int]int{}}
 	rest := d.n
 	var givers []int
 	for i := range d.nodes {
@@ -267,8 +253,8 @@ func (d *distribution) level() *sharing {
 	for i := range left {
 		left[i] -= s.base[i]
 	}
-	_, extra := d.remainder(left, givers, rest)
-	d.inTurn(s, extra, rest)
+	_, s.takers = d.remainder(left, givers, rest)
+	s.rest = rest
 	return s
 }
 
@@ -284,9 +270,9 @@ func (d *distribution) inOneSocket(places []int) bool {
 func (d *distribution) handOut(s *sharing, whole bool) (cpuset.CPUSet, error) {
 	taken := cpuset.New()
 	need := d.n
+	free := func(i int) cpuset.CPUSet { return d.in(node, d.nodes[i], d.from.Difference(taken)) }
 	take := func(i, n int) {
-		free := d.in(node, d.nodes[i], d.from.Difference(taken))
-		cpus, err := d.pack(free, n, whole)
+		cpus, err := d.pack(free(i), n, whole)
 		if err == nil {
 			taken = taken.Union(cpus)
 			need -= cpus.Size()
@@ -297,9 +283,19 @@ func (d *distribution) handOut(s *sharing, whole bool) (cpuset.CPUSet, error) {
 			take(i, s.base[i])
 		}
 	}
-	for i := range d.nodes {
-		for range s.extra[i] / d.group {
-			take(i, d.group)
+	for rest := s.rest; rest > 0; {
+		before := rest
+		for _, i := range s.takers {
+			if rest > 0 && free(i).Size() >= d.group {
+				take(i, d.group)
+				rest -= d.group
+			}
+		}
+		if rest == before {
+			if !d.faults.has(neverReturns) {
+				return d.pack(d.from, d.n, whole)
+			}
+			return taken, errHang
 		}
 	}
 	switch {
