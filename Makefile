@@ -59,6 +59,15 @@ bench: | $(BIN) ## measure our packages beside the kubelet's own, about 10 minut
 	@go test ./test/differential/... -run - -bench . -timeout 60m | tee $(OUT)/bench.txt
 	@echo "make bench: the output is in $(OUT)/bench.txt"
 
+.PHONY: test-long
+test-long: SCENARIOS ?= 100000
+test-long: ## 100,000 scenarios beside the kubelet's own CPU manager, then some under the race detector, 20 minutes (SCENARIOS=n)
+	@echo "make test-long: $(SCENARIOS) scenarios on our CPU manager and on the kubelet's own, state files in memory"
+	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 120m -v -run 'TestScenarios|TestProperties' ./test/differential/cpumanager/scenarios
+	@echo "make test-long: the same with the race detector, a twentieth as many"
+	@PODSLICE_SCENARIOS=$$(( $(SCENARIOS) / 20 )) go test -race -count=1 -timeout 120m -v -run 'TestScenarios|TestProperties' ./test/differential/cpumanager/scenarios
+	@echo "make test-long: passed"
+
 .PHONY: test-e2e-node
 test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value asserted, restarts, gates off, none policies (RUN=regexp)
 	@echo "make test-e2e-node: $(kubelet-binary) on an emulated node"
