@@ -3,7 +3,9 @@
 package scenarios
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -125,13 +127,12 @@ func (f fault) String() string {
 // sets lists the sets of faults out of those that matter, the smallest first.
 func (f fault) sets() []fault {
 	var sets []fault
-	for size := 1; size <= bits.OnesCount32(uint32(f)); size++ {
-		for set := fault(1); set <= f; set++ {
-			if set&^f == 0 && bits.OnesCount32(uint32(set)) == size {
-				sets = append(sets, set)
-			}
-		}
+	for set := f; set != 0; set = (set - 1) & f {
+		sets = append(sets, set)
 	}
+	slices.SortFunc(sets, func(a, b fault) int {
+		return cmp.Or(bits.OnesCount32(uint32(a))-bits.OnesCount32(uint32(b)), cmp.Compare(a, b))
+	})
 	return sets
 }
 
