@@ -214,11 +214,8 @@ func FuzzScenario(f *testing.F) {
 	for seed := range uint64(4) {
 		f.Add(seed, seed%2 == 0)
 	}
-	var w *worker
+	w := newWorker(f)
 	f.Fuzz(func(t *testing.T, seed uint64, podLevel bool) {
-		if w == nil {
-			w = newWorker(f)
-		}
 		setGates(podLevel)
 		w.run(t, seed, podLevel, newTally())
 	})
