@@ -18,7 +18,7 @@ func TestProperties(t *testing.T) {
 	dir := scratch()
 	defer os.RemoveAll(dir)
 	count := number(countVariable, defaultCount)
-	count = max(min(count, 1000), count/10)
+	count = max(min(count, 500), count/10)
 	calls, compared := 0, 0
 	for seed := range uint64(count) {
 		podLevel := podLevelOf(seed)

@@ -23,7 +23,7 @@ import (
 const (
 	countVariable = "PODSLICE_SCENARIOS"
 	seedVariable  = "PODSLICE_SEED"
-	defaultCount  = 2000
+	defaultCount  = 1000
 )
 
 // optionSets are the sets of options that may be on. Some come more often.
