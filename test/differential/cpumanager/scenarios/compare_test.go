@@ -20,6 +20,8 @@ type disagreement struct {
 	before       snapshot
 	call         call
 	ours, theirs outcome
+	// model is kept from one prediction to the next.
+	model *model
 }
 
 func (d *disagreement) String() string {

@@ -37,16 +37,20 @@ func withoutViews(o outcome) outcome {
 
 // predict is what a manager with the faults does.
 func predict(s *scenario.Scenario, faults fault, d *disagreement) (outcome, error) {
-	m, err := newModel(s, faults)
 	if d.call.Op == opStart {
+		m, err := newModel(s, faults)
 		return m.started(err, d), nil
 	}
-	if err != nil {
-		return outcome{}, err
+	if d.model == nil || d.model.scenario != s {
+		m, err := newModel(s, 0)
+		if err != nil {
+			return outcome{}, err
+		}
+		// Which CPUs are reserved was agreed on at the start.
+		m.reserved = m.all.Difference(parseSet(d.trace.outcomes[0].Views["allocatable"]))
+		d.model = m
 	}
-	// Which CPUs are reserved was agreed on at the start.
-	m.reserved = m.all.Difference(parseSet(d.trace.outcomes[0].Views["allocatable"]))
-	return m.play(d.before, d.call), nil
+	return d.model.with(faults).play(d.before, d.call), nil
 }
 
 // started is a start: the reserved CPUs are all that is decided.

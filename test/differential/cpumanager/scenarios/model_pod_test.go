@@ -118,9 +118,7 @@ func (m *model) play(before snapshot, c call) outcome {
 	p := podOf(m.scenario, c.Pod)
 	o := outcome{State: before}
 	if c.Again && m.faults.has(hintsAnew) {
-		with := *m
-		with.faults |= initPins
-		m = &with
+		m = m.with(m.faults | initPins)
 	}
 	switch c.Op {
 	case opHints:

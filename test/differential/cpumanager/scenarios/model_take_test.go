@@ -20,6 +20,8 @@ type model struct {
 	all      cpuset.CPUSet
 	reserved cpuset.CPUSet
 	cpus     map[int]scenario.CPU
+	// members are the CPUs of each unit.
+	members map[unit]map[int]cpuset.CPUSet
 }
 
 // unit is a kind of group that CPUs are in.
@@ -47,6 +49,17 @@ func newModel(s *scenario.Scenario, faults fault) (*model, error) {
 		}
 		m.cpus[c.ID] = c
 	}
+	m.members = map[unit]map[int]cpuset.CPUSet{}
+	for _, of := range []unit{core, socket, node, cache} {
+		ids := map[int][]int{}
+		for cpu := range m.cpus {
+			ids[m.id(of, cpu)] = append(ids[m.id(of, cpu)], cpu)
+		}
+		m.members[of] = map[int]cpuset.CPUSet{}
+		for id, list := range ids {
+			m.members[of][id] = cpuset.New(list...)
+		}
+	}
 	var err error
 	if m.reserved = s.Settings.ReservedSet(); m.reserved.IsEmpty() {
 		whole := m.full() && !faults.has(halfCores)
@@ -55,6 +68,13 @@ func newModel(s *scenario.Scenario, faults fault) (*model, error) {
 		}
 	}
 	return m, err
+}
+
+// with is the model with other faults and the same CPUs reserved.
+func (m *model) with(faults fault) *model {
+	other := *m
+	other.faults = faults
+	return &other
 }
 
 func (m *model) full() bool   { return m.scenario.Settings.Has(scenario.FullPCPUs) }
@@ -70,13 +90,7 @@ func (m *model) id(of unit, cpu int) int {
 
 // in is those of the CPUs that are in the unit.
 func (m *model) in(of unit, id int, cpus cpuset.CPUSet) cpuset.CPUSet {
-	var list []int
-	for _, cpu := range cpus.UnsortedList() {
-		if m.id(of, cpu) == id {
-			list = append(list, cpu)
-		}
-	}
-	return cpuset.New(list...)
+	return m.members[of][id].Intersection(cpus)
 }
 
 // ids lists the units that the CPUs are in.
