@@ -88,6 +88,9 @@ func TestScenarios(t *testing.T) {
 		close(seeds)
 		group.Wait()
 		at = end
+		if done := at - first; done%10_000 < block && done < count {
+			t.Logf("%d of %d scenarios in %s", done, count, time.Since(start).Round(time.Second))
+		}
 	}
 	t.Logf("%d scenarios from seed %d in %s\n%s", count, first, time.Since(start).Round(time.Second), sum)
 	require.Empty(t, sum.unexplained, "differences that no known fault explains")
