@@ -87,8 +87,8 @@ kubelet-stock: ## build _output/bin/kubelet-stock, upstream's kubelet unchanged
 	@go run ./hack/kubetree -out $(OUT) -kube-version '$(KUBE_VERSION)' -stock
 
 .PHONY: tools
-tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our reader for the guest
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/nodereport ./test/e2e_node/nodereport
+tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our programs for the guest
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/ ./test/e2e_node/nodereport ./test/e2e_node/cpuwitness
 
 # Each tool is pinned by a module of its own. The stamp is written last, so that
 # an interrupted build is done again.
