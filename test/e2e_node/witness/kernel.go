@@ -47,9 +47,9 @@ func list(set unix.CPUSet) []int {
 	return cpus
 }
 
-// startTime returns field 22 of /proc/PID/stat, in ticks since boot. The
-// command's name, field 2, is in parentheses and may hold anything, so counting
-// starts behind it.
+// startTime returns field 22 of /proc/PID/stat, in ticks since boot; an error for
+// a process that has ended, zombies included. The command's name, field 2, is in
+// parentheses and may hold anything, so counting starts behind it.
 func startTime(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -59,6 +59,9 @@ func startTime(pid int) (int64, error) {
 	f := strings.Fields(text[strings.LastIndex(text, ")")+1:])
 	if len(f) < 20 {
 		return 0, fmt.Errorf("process %d: stat has %d fields behind the name, want 20", pid, len(f))
+	}
+	if f[0] == "Z" || f[0] == "X" {
+		return 0, fmt.Errorf("process %d has ended", pid)
 	}
 	return strconv.ParseInt(f[19], 10, 64)
 }
