@@ -18,6 +18,8 @@ SCOPE ?=
 SHAPE ?=
 KEEP ?=
 RUN ?=
+EXCLUSIVE_STARTS ?=
+EXCLUSIVE_PERIOD ?=
 
 ifeq ($(filter $(KUBELET),ours stock),)
 $(error KUBELET is "$(KUBELET)": want ours or stock)
@@ -31,6 +33,7 @@ help: ## list the targets (this text)
 	@echo "variables of run:  POD=file  POLICY=single-numa-node  SCOPE=pod|container  KEEP=1 (a shell on the guest)"
 	@echo "                   SHAPE=\"2 nodes, 6 cores, 2 threads, 20Gi each\""
 	@echo "of run and tests:  KUBELET=ours|stock  KUBE_VERSION=v1.37.x"
+	@echo "of test-e2e-node:  RUN=regexp  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
 
 run-args = -out $(OUT) -kubelet $(kubelet-binary) -pod '$(POD)' -policy '$(POLICY)' -scope '$(SCOPE)' -shape '$(SHAPE)'
 
@@ -72,6 +75,7 @@ test-long: ## 100,000 scenarios beside the kubelet's own CPU manager, then some 
 test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value asserted, restarts, gates off, none policies (RUN=regexp)
 	@echo "make test-e2e-node: $(kubelet-binary) on an emulated node"
 	@PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
+		EXCLUSIVE_STARTS='$(EXCLUSIVE_STARTS)' EXCLUSIVE_PERIOD='$(EXCLUSIVE_PERIOD)' \
 		go test -tags e2enode -count=1 -timeout 90m -v $(if $(RUN),-run '$(RUN)') ./test/e2e_node
 	@echo "make test-e2e-node: passed"
 

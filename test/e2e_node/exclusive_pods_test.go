@@ -22,29 +22,32 @@ import (
 const witnessFolder = "/run/cpuwitness"
 
 // Pauses between a sharer's rounds over the CPUs, for the one that is always
-// there and for those that come and go. One thread emulates all CPUs, and without
-// a pause everything else takes three times as long.
+// there and for those that come and go. One thread emulates all CPUs, and a
+// sharer without a pause makes everything else take three times as long.
 const (
-	spinnerPause = "10ms"
-	sidecarPause = "50ms"
+	spinnerPause = "100ms"
+	sidecarPause = "500ms"
 )
 
-// roundPods are the pods of a round, and how many of their containers have
-// exclusive CPUs. They fit on the default shape, 10 CPUs on one NUMA node and 12
-// on the other; sizes change places from round to round.
-func roundPods(t *testing.T, round int) (pods []node.Manifest, owners int) {
-	size := func(i int) int { return 1 + (round+i)%3 } // 1, 2 and 3 in some order
+// roundPods are the pods of a round, as many as are needed for so many exclusive
+// containers or all that fit on the default shape, and how many such containers
+// they have. With 10 and 12 CPUs on its NUMA nodes, 14 are taken when the last
+// pod comes, which needs 4 on one node. Sizes change places from round to round.
+func roundPods(t *testing.T, round, want int) (pods []node.Manifest, owners int) {
 	name := func(s string) string { return fmt.Sprintf("%s-%d", s, round) }
-	add := func(owns int, m node.Manifest) {
-		pods, owners = append(pods, m), owners+owns
+	own := func(s string, shared int, sizes ...int) {
+		if owners < want {
+			pods, owners = append(pods, owningPod(t, name(s), shared, sizes...)), owners+len(sizes)
+		}
 	}
-	for i, s := range []string{"one", "two", "three"} {
-		add(1, owningPod(t, name(s), 0, size(i)))
-	}
-	add(3, owningPod(t, name("trio"), 0, 1, 1, 1))
-	add(0, sharingPod(t, name("newcomer"), sidecarPause))
-	add(3, owningPod(t, name("slices"), 2, 1, 1, 1))
-	add(3, owningPod(t, name("more"), 1, 1, 1, 2))
+	size := func(i int) int { return 1 + (round+i)%3 } // 1, 2 and 3 in some order
+	own("slices", 2, 1, 1, 1)
+	pods = append(pods, sharingPod(t, name("newcomer"), sidecarPause))
+	own("one", 0, size(0))
+	own("two", 0, size(1))
+	own("three", 0, size(2))
+	own("trio", 0, 1, 1, 1)
+	own("more", 1, 1, 1, 1)
 	return pods, owners
 }
 

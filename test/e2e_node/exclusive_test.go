@@ -24,7 +24,7 @@ import (
 
 // How many starts of exclusive containers are tried, if EXCLUSIVE_STARTS says
 // nothing else.
-const defaultStarts = 12
+const defaultStarts = 6
 
 // exclusivePeriod is the reconcile period of the kubelet under test, if
 // EXCLUSIVE_PERIOD says nothing else. By default a kubelet's is 10 s, ten times
@@ -44,6 +44,7 @@ type tally struct {
 	starts, unused   int
 	overlapped, ran  int
 	longest, overlap time.Duration // the longest, and the sum of all
+	closest          time.Duration // shortest time between a sharer's last visit and a start that was not overlapped
 }
 
 // TestExclusiveFromFirstInstruction starts exclusive containers while a
@@ -82,10 +83,16 @@ func TestExclusiveFromFirstInstruction(t *testing.T) {
 		if round > want {
 			t.Fatalf("%d starts in %d rounds: the others are on CPUs that were not shared before", first.starts, round)
 		}
-		w.round(t, round, &first, &again)
+		w.round(t, round, want-first.starts, &first, &again)
 	}
 	say("exclusive: %s; reconcile period %s", first, period)
 	say("exclusive, started again: %s", again)
+	// Our kubelet counts the starts that it did not hold up long enough.
+	if unsettled, err := w.n.Metric(ctx, "kubelet_cpu_manager_unsettled_container_starts_total"); err == nil {
+		waited, err := w.n.Metric(ctx, "kubelet_cpu_manager_container_start_wait_seconds_sum")
+		must(t, err)
+		say("exclusive: all starts together were held up for %.1f s; %v of them not long enough", waited, unsettled)
+	}
 	if stock := strings.HasSuffix(os.Getenv("PODSLICE_KUBELET"), "-stock"); stock {
 		if first.overlapped == 0 {
 			t.Error("no overlap with upstream's kubelet: this test would not see one")
@@ -102,6 +109,9 @@ func (s tally) String() string {
 	if s.overlapped > 0 {
 		text += fmt.Sprintf(", on average %d ms; a task was caught in %d of them", (s.overlap / time.Duration(s.overlapped)).Milliseconds(), s.ran)
 	}
+	if s.overlapped < s.starts {
+		text += fmt.Sprintf("; else a sharer had been there %d ms before or earlier", s.closest.Milliseconds())
+	}
 	if s.unused > 0 {
 		text += fmt.Sprintf("; %d more on CPUs that nobody had shared, not counted", s.unused)
 	}
@@ -111,6 +121,9 @@ func (s tally) String() string {
 func (s *tally) add(v witness.Verdict) {
 	s.starts++
 	if v.Alone() {
+		if s.closest == 0 || v.Before < s.closest {
+			s.closest = v.Before
+		}
 		return
 	}
 	s.overlapped++
@@ -180,11 +193,11 @@ func (w *witnessed) starts(t *testing.T, count int) []witness.Start {
 	}
 }
 
-// round runs one round of pods.
-func (w *witnessed) round(t *testing.T, round int, first, again *tally) {
+// round runs one round of pods, for so many starts or as many as fit.
+func (w *witnessed) round(t *testing.T, round, want int, first, again *tally) {
 	since := w.await(t)
 	began := time.Now()
-	pods, owners := roundPods(t, round)
+	pods, owners := roundPods(t, round, want)
 	must(t, w.n.AddPods(ctx, pods...))
 	starts := w.starts(t, owners)
 	running := time.Since(began)

@@ -21,6 +21,9 @@ type Verdict struct {
 	// Overlap is from the owner's first act to the last moment at which it was
 	// seen not to be alone; 0 if it never was.
 	Overlap time.Duration
+	// Before is from the latest visit to one of its CPUs to its first act, for a
+	// start that Alone is true of.
+	Before time.Duration
 }
 
 // Alone says that the owner's CPUs were its own from its first act on.
@@ -30,10 +33,12 @@ func (v Verdict) Alone() bool { return len(v.Allowed) == 0 && len(v.Ran) == 0 }
 // made, end the board at a moment when the owner still held its CPUs.
 func (s Start) Judge(since Time, end Reading) Verdict {
 	v := Verdict{Allowed: s.Open}
+	latest := Time(0)
 	if len(s.Open) > 0 {
 		v.Overlap = s.Closed.Sub(s.Began)
 	}
 	for _, cpu := range s.CPUs {
+		latest = max(latest, s.Last[cpu])
 		if s.Last[cpu] <= since {
 			v.Unused = append(v.Unused, cpu)
 		}
@@ -41,6 +46,9 @@ func (s Start) Judge(since Time, end Reading) Verdict {
 			v.Ran = append(v.Ran, cpu)
 			v.Overlap = max(v.Overlap, visit.Sub(s.Began))
 		}
+	}
+	if v.Alone() {
+		v.Before = s.Began.Sub(latest)
 	}
 	return v
 }

@@ -22,17 +22,18 @@ func TestJudge(t *testing.T) {
 			name:  "the sharer left before the owner came",
 			start: Start{Began: 500 * ms, CPUs: []int{4, 5}, Last: map[int]Time{4: 400 * ms, 5: 410 * ms}},
 			end:   map[int]Time{3: 900 * ms, 4: 400 * ms, 5: 410 * ms},
+			want:  Verdict{Before: 90 * time.Millisecond},
 		},
 		{
 			name:  "nobody was on CPU 5 since the round began",
 			start: Start{Began: 500 * ms, CPUs: []int{4, 5}, Last: map[int]Time{4: 400 * ms, 5: 90 * ms}},
 			end:   map[int]Time{4: 400 * ms, 5: 90 * ms},
-			want:  Verdict{Unused: []int{5}},
+			want:  Verdict{Unused: []int{5}, Before: 100 * time.Millisecond},
 		},
 		{
 			name:  "nobody was ever on CPU 5",
 			start: Start{Began: 500 * ms, CPUs: []int{5}, Last: map[int]Time{5: 0}},
-			want:  Verdict{Unused: []int{5}},
+			want:  Verdict{Unused: []int{5}, Before: 500 * time.Millisecond},
 		},
 		{
 			name:  "a task ran on CPU 5, once more before it was moved",
