@@ -22,11 +22,12 @@ import (
 const witnessFolder = "/run/cpuwitness"
 
 // Pauses between a sharer's rounds over the CPUs, for the one that is always
-// there and for those that come and go. One thread emulates all CPUs, and a
-// sharer without a pause makes everything else take three times as long.
+// there and for those that come and go. One thread emulates all CPUs, and a round
+// keeps it busy for some 30 ms: without a pause everything else would take three
+// times as long. What may run on a CPU is known without any round.
 const (
-	spinnerPause = "100ms"
-	sidecarPause = "500ms"
+	spinnerPause = "300ms"
+	sidecarPause = "2s"
 )
 
 // roundPods are the pods of a round, as many as are needed for so many exclusive

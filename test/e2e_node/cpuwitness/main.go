@@ -28,8 +28,8 @@ import (
 )
 
 // awaitLimit is for the pool to grow back, which takes the CPU manager up to a
-// reconcile period once it knows that a pod has gone.
-const awaitLimit = 3 * time.Minute
+// reconcile period once it knows that a pod has gone, on a machine that may be busy.
+const awaitLimit = 8 * time.Minute
 
 func init() {
 	// main stays on the process's first thread, see witness.Share.
