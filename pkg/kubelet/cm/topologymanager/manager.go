@@ -3,6 +3,7 @@
 package topologymanager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,10 +21,10 @@ type Manager interface {
 	lifecycle.PodAdmitHandler
 	// AddHintProvider appends a provider; providers are called in this order.
 	AddHintProvider(logger klog.Logger, h HintProvider)
-	// AddContainer tells the ID under which a container is about to run.
+	// AddContainer tells the ID under which a container is about to run. Hints
+	// live as long as the pod, so neither this nor RemoveContainer changes any.
 	AddContainer(logger klog.Logger, pod *v1.Pod, container *v1.Container, containerID string)
-	// RemoveContainer tells that the container with this ID has ended. IDs that
-	// are not known are ignored.
+	// RemoveContainer tells that the container with this ID has ended.
 	RemoveContainer(logger klog.Logger, containerID string) error
 	Store
 }
@@ -72,7 +73,8 @@ func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyN
 	}
 
 	logger.Info("Creating topology manager", "policy", topologyPolicyName, "scope", topologyScopeName,
-		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes, "nodes", numaInfo.Nodes)
+		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes,
+		"numaTieBreak", cmp.Or(opts.NUMATieBreak, TieBreakLowest), "bestEffortLocality", opts.BestEffortLocality, "nodes", numaInfo.Nodes)
 	for _, scope := range []string{metrics.AlignScopeContainer, metrics.AlignScopePod} {
 		// A series that starts at 0 can be told from one that is missing.
 		metrics.ContainerAlignedComputeResources.WithLabelValues(scope, metrics.AlignedNUMANode).Add(0)
