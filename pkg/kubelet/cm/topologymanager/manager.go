@@ -90,9 +90,25 @@ func (m manager) AddContainer(_ klog.Logger, pod *v1.Pod, container *v1.Containe
 func (m manager) Admit(ctx context.Context, attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitResult {
 	metrics.TopologyManagerAdmissionRequestsTotal.Inc()
 	start := time.Now()
+	m.forgetGone(attrs)
 	result := m.Scope.Admit(ctx, attrs.Pod, attrs.Operation)
 	took := time.Since(start)
 	metrics.TopologyManagerAdmissionDuration.Observe(took.Seconds() * 1000)
 	klog.FromContext(ctx).V(4).Info("Admission done", "pod", klog.KObj(attrs.Pod), "admit", result.Admit, "reason", result.Reason, "took", took)
 	return result
+}
+
+// forgetGone drops the hints of pods that the kubelet no longer has. Those that
+// it has are in every admission, with the pod itself.
+func (m manager) forgetGone(attrs *lifecycle.PodAdmitAttributes) {
+	s, ok := m.Scope.(*scope)
+	if !ok {
+		return
+	}
+	known := make(map[string]bool, len(attrs.OtherPods)+1)
+	known[string(attrs.Pod.UID)] = true
+	for _, pod := range attrs.OtherPods {
+		known[string(pod.UID)] = true
+	}
+	s.hints.retain(known)
 }
