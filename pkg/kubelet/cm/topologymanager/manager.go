@@ -40,6 +40,7 @@ var _ Manager = manager{}
 // configuration. With policy none, scope, options and nodes do not matter and
 // are not looked at.
 func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyName string, topologyScopeName string, topologyPolicyOptions map[string]string) (Manager, error) {
+	registerMetrics()
 	if topologyPolicyName == PolicyNone {
 		logger.Info("Creating topology manager", "policy", PolicyNone)
 		return manager{NewNoneScope()}, nil
@@ -93,7 +94,7 @@ func (m manager) Admit(ctx context.Context, attrs *lifecycle.PodAdmitAttributes)
 	m.forgetGone(attrs)
 	result := m.Scope.Admit(ctx, attrs.Pod, attrs.Operation)
 	took := time.Since(start)
-	metrics.TopologyManagerAdmissionDuration.Observe(took.Seconds() * 1000)
+	observeAdmission(took)
 	klog.FromContext(ctx).V(4).Info("Admission done", "pod", klog.KObj(attrs.Pod), "admit", result.Admit, "reason", result.Reason, "took", took)
 	return result
 }
