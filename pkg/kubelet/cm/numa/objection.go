@@ -49,7 +49,7 @@ func (o Objection) String() string {
 	}
 	names := make([]string, 0, shownMasks+1)
 	for i, s := range o.Preferred {
-		if i == shownMasks {
+		if i == shownMasks && len(o.Preferred) > shownMasks+1 {
 			names = append(names, fmt.Sprintf("%d others", len(o.Preferred)-shownMasks))
 			break
 		}

@@ -4,6 +4,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 )
@@ -17,7 +18,7 @@ func (r *AffinityRefusal) Help() []string {
 	}
 	for _, d := range r.Demands {
 		if d.Asked > d.Allocatable() {
-			return []string{"asking for at most " + d.Amount(d.Allocatable())}
+			return []string{"asking for at most " + amount(d, d.Allocatable())}
 		}
 	}
 	for _, o := range r.Objections {
@@ -30,14 +31,14 @@ func (r *AffinityRefusal) Help() []string {
 		return append(r.smaller(), "policy restricted or best-effort")
 	}
 	free := true // as far as amounts are known
-	for _, o := range r.Objections {
+	for _, o := range r.causes() {
 		d, ok := r.demand(o.Resource)
 		switch {
 		case !ok:
 			// Of devices only the provider knows how many there are.
 			free = free && o.Reason != numa.Unavailable
 		case d.Free() < d.Asked:
-			return []string{"freeing " + d.Amount(d.Asked-d.Free())}
+			return []string{"freeing " + amount(d, d.Asked-d.Free())}
 		case o.Reason == numa.Spread || o.Reason == numa.Unavailable:
 			if text := missing(d); text != "" {
 				help = append(help, text)
@@ -62,7 +63,7 @@ func (r *AffinityRefusal) smaller() (help []string) {
 			most = max(most, s.Allocatable)
 		}
 		if d.Asked > most {
-			help = append(help, "asking for at most "+d.Amount(most))
+			help = append(help, "asking for at most "+amount(d, most))
 			break
 		}
 	}
@@ -95,7 +96,34 @@ func missing(d numa.Demand) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("freeing %s on NUMA node %s", d.Amount(least), where)
+		return fmt.Sprintf("freeing %s on NUMA node %s", amount(d, least), where)
 	}
-	return fmt.Sprintf("freeing %s on one of the NUMA nodes %s", d.Amount(least), where)
+	return fmt.Sprintf("freeing %s on one of the NUMA nodes %s", amount(d, least), where)
+}
+
+// amount says of what it is where the unit does not: "2Gi of memory", "2 CPUs".
+func amount(d numa.Demand, quantity uint64) string {
+	if d.Unit != "" {
+		return d.Amount(quantity)
+	}
+	return d.Amount(quantity) + " of " + d.Resource
+}
+
+// isShort reports whether no single node has as much free as is asked for.
+func isShort(d numa.Demand) bool {
+	return !slices.ContainsFunc(d.Nodes, func(s numa.Supply) bool { return s.Free >= d.Asked })
+}
+
+// causes are the objections without those of resources that can be had, and are
+// unavailable only since their provider gives them together with one that
+// cannot: memory comes with its hugepages.
+func (r *AffinityRefusal) causes() []numa.Objection {
+	short := slices.ContainsFunc(r.Objections, func(o numa.Objection) bool {
+		d, ok := r.demand(o.Resource)
+		return ok && o.Reason == numa.Unavailable && isShort(d)
+	})
+	return slices.DeleteFunc(slices.Clone(r.Objections), func(o numa.Objection) bool {
+		d, ok := r.demand(o.Resource)
+		return short && ok && o.Reason == numa.Unavailable && !isShort(d)
+	})
 }

@@ -53,7 +53,7 @@ func (r *AffinityRefusal) Error() string {
 // pod that is itself at fault it says that, and nothing else.
 func (r *AffinityRefusal) Details() string {
 	var parts []string
-	for _, o := range r.Objections {
+	for _, o := range r.causes() {
 		text := o.String()
 		if d, ok := r.demand(o.Resource); ok && r.Cause == "" {
 			text += " (" + d.String() + ")"
@@ -99,7 +99,10 @@ func (r *AffinityRefusal) onIdle() string {
 	for i, d := range r.Demands {
 		names[i] = d.Resource
 	}
-	what := strings.Join(names, " and ")
+	what := names[len(names)-1]
+	if before := names[:len(names)-1]; len(before) > 0 {
+		what = strings.Join(before, ", ") + " and " + what
+	}
 	nodes, ok := numa.Fit(r.Demands)
 	switch {
 	case !ok:
