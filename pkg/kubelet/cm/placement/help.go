@@ -28,7 +28,11 @@ func (r *AffinityRefusal) Help() []string {
 	}
 	var help []string
 	if narrowest, ok := numa.Fit(r.Demands); ok && r.Strictness == SingleNUMANode && narrowest.Size() > 1 {
-		return append(r.smaller(), "policy restricted or best-effort")
+		help = r.smaller()
+		if !slices.ContainsFunc(r.Objections, func(o numa.Objection) bool { return o.Reason == numa.Unavailable }) {
+			help = append(help, "policy restricted or best-effort")
+		}
+		return help
 	}
 	free := true // as far as amounts are known
 	for _, o := range r.causes() {
