@@ -54,7 +54,7 @@ type kubelet struct {
 
 // node is what outlives a kubelet: the machine, the state files and the pods.
 type node struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	info *cadvisorapi.MachineInfo
 	settings

@@ -247,7 +247,7 @@ func (n *node) configure(d *datadriven.TestData) {
 	}
 }
 
-func parsePod(t *testing.T, text string) *v1.Pod {
+func parsePod(t testing.TB, text string) *v1.Pod {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	head := strings.Fields(lines[0])
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: head[0], Namespace: "default", UID: types.UID("uid-" + head[0])}}
@@ -274,7 +274,7 @@ func parsePod(t *testing.T, text string) *v1.Pod {
 	return pod
 }
 
-func parseResources(t *testing.T, fields []string) v1.ResourceRequirements {
+func parseResources(t testing.TB, fields []string) v1.ResourceRequirements {
 	if len(fields) == 0 {
 		return v1.ResourceRequirements{}
 	}
