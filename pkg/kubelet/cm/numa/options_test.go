@@ -4,6 +4,7 @@ package numa
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -169,9 +170,13 @@ func TestMergeAllocatesNothing(t *testing.T) {
 				resources = append(resources, Resource{Name: fmt.Sprint(i), Hints: hintsOf(all, min(n-1, 5), func(s Set) bool { return s == home })})
 			}
 			opts := MergeOptions{Usage: NewUsage(nil), TieBreak: LeastAllocated}
-			// The collector may empty the pool in between; hence the mean.
-			if got := testing.AllocsPerRun(20, func() { sink = Merge(all, resources, opts) }); got > 2 {
-				t.Errorf("%d nodes, apart %t: %v allocations, want at most 2", n, apart, got)
+			// The collector and the race detector empty the pool now and then.
+			least := math.Inf(1)
+			for range 20 {
+				least = min(least, testing.AllocsPerRun(1, func() { sink = Merge(all, resources, opts) }))
+			}
+			if least > 0 {
+				t.Errorf("%d nodes, apart %t: %v allocations", n, apart, least)
 			}
 		}
 	}

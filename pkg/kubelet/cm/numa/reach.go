@@ -103,19 +103,39 @@ func (w *workspace) intersect(target int) {
 		w.trimmed[1] = trim(w.trimmed[1], b, target)
 		a, b = w.trimmed[0], w.trimmed[1]
 	}
-	clear(w.seen)
+	w.reached = w.distinctPairs(a, b)
+	slices.Sort(w.reached) // what trim keeps is to depend on nothing else
+}
+
+// distinctPairs returns the different intersections, in the memory of reached,
+// which must not be b; empty ones are left out. It looks for each in a table of
+// at least twice as many places, of which only as many are used as are needed,
+// since they have to be cleared.
+func (w *workspace) distinctPairs(a, b []uint64) []uint64 {
+	size := 1 << bits.Len(uint(2*len(a)*len(b)))
+	w.table = slices.Grow(w.table[:0], size)[:size]
+	clear(w.table)
+	a = append(w.trimmed[0][:0], a...) // a may be what is overwritten
+	w.trimmed[0] = a
+	found := w.reached[:0]
 	for _, x := range a {
 		for _, y := range b {
-			if x&y != 0 {
-				w.seen[x&y] = struct{}{}
+			word := x & y
+			if word == 0 {
+				continue
+			}
+			// The constant is 2^64 divided by the golden ratio (Knuth 6.4).
+			at := word * 0x9e3779b97f4a7c15 >> (64 - bits.Len(uint(size-1)))
+			for w.table[at] != 0 && w.table[at] != word {
+				at = (at + 1) % uint64(size)
+			}
+			if w.table[at] == 0 {
+				w.table[at] = word
+				found = append(found, word)
 			}
 		}
 	}
-	w.reached = w.reached[:0]
-	for word := range w.seen {
-		w.reached = append(w.reached, word)
-	}
-	slices.Sort(w.reached) // what trim keeps must not depend on the map
+	return found
 }
 
 // trim returns, in the memory of kept, the best and the widest of words,

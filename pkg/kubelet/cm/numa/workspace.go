@@ -20,11 +20,11 @@ type workspace struct {
 	reached []uint64
 	list    []uint64
 	trimmed [2][]uint64
-	seen    map[uint64]struct{}
+	table   []uint64
 	counts  [2][]uint32
 }
 
-var workspaces = sync.Pool{New: func() any { return &workspace{seen: map[uint64]struct{}{}} }}
+var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
 func newWorkspace() *workspace { return workspaces.Get().(*workspace) }
 

@@ -16,9 +16,9 @@ import (
 var admissionSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
 	Subsystem: kubeletmetrics.KubeletSubsystem,
 	Name:      "topology_manager_admission_duration_seconds",
-	Help:      "Duration in seconds of serving a pod admission request, with buckets from 10 microseconds on.",
+	Help:      "Duration in seconds of serving a pod admission request, with buckets from 1 microsecond on.",
 	Buckets: []float64{
-		10e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6,
+		1e-6, 2e-6, 5e-6, 10e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6,
 		1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1, 2, 5,
 	},
 	StabilityLevel: metrics.ALPHA,
