@@ -39,7 +39,7 @@ func BenchmarkAdmission(b *testing.B) {
 			ctx := klog.NewContext(context.Background(), klog.Logger{})
 			for _, text := range []string{
 				"fits cpu=16 memory=16Gi\nsidecar proxy\napp a cpu=8 memory=8Gi example.com/gpu=1\napp b cpu=4 memory=4Gi",
-				"spans cpu=80 memory=16Gi\nsidecar proxy\napp a cpu=64 memory=8Gi",
+				"spans cpu=80 memory=600Gi\nsidecar proxy\napp a cpu=64 memory=8Gi",
 				"refused cpu=4000 memory=16Gi\napp a cpu=4000 memory=16Gi",
 			} {
 				template := parsePod(b, text)
