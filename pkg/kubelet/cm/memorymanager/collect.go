@@ -13,9 +13,9 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 )
 
-// collectPeriod is how long what a pod had may stay recorded after the pod is
-// gone, when no other pod is admitted meanwhile.
-const collectPeriod = 10 * time.Second
+// collectPeriod is how often the manager looks for pods that are gone, so that
+// what they had is free again within 10 s, slow disks included.
+const collectPeriod = 5 * time.Second
 
 // activeSet holds the containers of the active pods, by pod UID and name.
 type activeSet map[string]map[string]bool
