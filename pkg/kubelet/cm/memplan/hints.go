@@ -109,10 +109,10 @@ func (h Host) choose(request podplan.Memory, t tenant, affinity numa.Hint) (numa
 	if affinity.Any {
 		hint, ok := h.machine.best(q.hints())
 		if !ok {
-			return numa.Set{}, h.refuse(ErrNoRoom, request, affinity)
+			return numa.Set{}, h.refuse(ErrNoRoom, request, affinity, true)
 		}
 		if affinity.Preferred && !hint.Preferred {
-			return numa.Set{}, h.refuse(ErrNoPreferred, request, affinity)
+			return numa.Set{}, h.refuse(ErrNoPreferred, request, affinity, false)
 		}
 		return hint.Nodes, nil
 	}
@@ -138,13 +138,13 @@ func (h Host) choose(request podplan.Memory, t tenant, affinity numa.Hint) (numa
 	}
 	switch {
 	case ok && preferred && !hint.Preferred:
-		return numa.Set{}, h.refuse(ErrNoPreferredExtension, request, affinity)
+		return numa.Set{}, h.refuse(ErrNoPreferredExtension, request, affinity, false)
 	case ok:
 		return hint.Nodes, nil
 	case h.unused(request, nodes):
-		return numa.Set{}, h.refuse(ErrGroup, request, affinity)
+		return numa.Set{}, h.refuse(ErrGroup, request, affinity, len(hints) == 0)
 	}
-	return numa.Set{}, h.refuse(ErrNoExtension, request, affinity)
+	return numa.Set{}, h.refuse(ErrNoExtension, request, affinity, len(hints) == 0)
 }
 
 func only(hints []numa.Hint, wanted func(numa.Set) bool) []numa.Hint {

@@ -50,13 +50,11 @@ func (e *Refusal) Error() string {
 
 func (e *Refusal) Unwrap() error { return e.Rule }
 
-func (h Host) refuse(rule error, request podplan.Memory, affinity numa.Hint) error {
-	nodes := affinity.Nodes
-	if affinity.Any {
-		nodes = h.machine.ids
-	}
+// refuse makes a Refusal. Nowhere is set when the request has no room on any set
+// of nodes.
+func (h Host) refuse(rule error, request podplan.Memory, affinity numa.Hint, nowhere bool) error {
 	facts := h.Describe(request)
-	if rule != ErrNoPreferred && rule != ErrNoPreferredExtension && h.unused(request, nodes) {
+	if nowhere && h.unused(request, h.machine.ids) {
 		facts += promised
 	}
 	return &Refusal{Rule: rule, Request: request, Affinity: affinity, Facts: facts}
