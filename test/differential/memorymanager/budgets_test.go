@@ -17,6 +17,7 @@ import (
 
 // admitWhole admits a pod with a budget as a whole, as admitEach does.
 func (w *twins) admitWhole(t *testing.T, r *rand.Rand, pod *v1.Pod) (string, bool) {
+	w.before = w.theirState.GetMachineState()
 	request := requestOf(pod.Spec.Resources.Requests)
 	ours := ourHints(w.ours.GetPodTopologyHints(quiet, pod, add))[string(v1.ResourceMemory)]
 	theirs := theirHints(w.theirs.GetPodTopologyHints(quiet, w.theirState, pod, add))[string(v1.ResourceMemory)]
@@ -33,7 +34,6 @@ func (w *twins) admitWhole(t *testing.T, r *rand.Rand, pod *v1.Pod) (string, boo
 		}
 	}
 	w.answer = randomAffinity(r, w, ours)
-	w.before = w.theirState.GetMachineState()
 	theirErr := w.theirs.AllocatePod(quiet, w.theirState, pod, add)
 	ourErr := w.ours.AllocatePod(quiet, pod, add)
 	uid := string(pod.UID)

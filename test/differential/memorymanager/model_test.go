@@ -81,7 +81,7 @@ func allowed(w *twins, pod *v1.Pod, container string, request map[v1.ResourceNam
 // capable are the nodes that have any of the resources at all.
 func capable(w *twins, request map[v1.ResourceName]uint64) numa.Set {
 	var nodes numa.Set
-	for id, node := range w.theirState.GetMachineState() {
+	for id, node := range w.before {
 		for name := range request {
 			if node.MemoryMap[name].Allocatable > 0 {
 				nodes = nodes.Union(numa.SetOf(id))
@@ -111,13 +111,12 @@ func permits(w *twins, pod *v1.Pod, container string, request map[v1.ResourceNam
 
 // safe reports whether each load's nodes have a part that cannot be exhausted.
 func safe(w *twins, all []load, resource v1.ResourceName) bool {
-	machine := w.theirState.GetMachineState()
 	for _, l := range all {
 		found := l.size == 0
 		for part := range l.nodes.Subsets() {
 			var has, may uint64
 			for id := range part.All() {
-				has += machine[id].MemoryMap[resource].Allocatable
+				has += w.before[id].MemoryMap[resource].Allocatable
 			}
 			for _, o := range all {
 				if !o.nodes.Intersection(part).IsEmpty() {
@@ -171,7 +170,7 @@ func reuses(w *twins, pod *v1.Pod, container string, request map[v1.ResourceName
 		_, ended := others(w.theirState, pod, container, name)
 		var free uint64
 		for id := range set.All() {
-			free += w.theirState.GetMachineState()[id].MemoryMap[name].Free
+			free += w.before[id].MemoryMap[name].Free
 		}
 		if free < size && len(ended) > 0 {
 			return true
@@ -188,7 +187,7 @@ func idleSize(w *twins, request map[v1.ResourceName]uint64) int {
 		for name, size := range request {
 			var has uint64
 			for id := range set.All() {
-				has += w.theirState.GetMachineState()[id].MemoryMap[name].Allocatable
+				has += w.before[id].MemoryMap[name].Allocatable
 			}
 			enough = enough && has >= size
 		}

@@ -167,7 +167,8 @@ func (w *twins) newTheirs() (theirs.Policy, error) {
 // loadOurs has upstream's own code read and validate the file that we wrote.
 func (w *twins) loadOurs(t testing.TB) theirstate.State {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(w.dir, "theirs")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
 	text, err := os.ReadFile(filepath.Join(w.dir, fileName))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, fileName), text, 0o600))
