@@ -11,4 +11,8 @@
 // it takes are staged, and committing it writes the state file once and
 // publishes the CPUs then. A topology manager that begins no transaction gets
 // each allocation written and published at once.
+//
+// What is published is where containers belong. The updater, alone, brings those
+// that run there, and the start of a container waits until the CPUs that it is to
+// have for itself are left by others.
 package cpumanager

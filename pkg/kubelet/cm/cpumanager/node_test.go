@@ -93,12 +93,16 @@ type node struct {
 	silent   bool
 	statuses status.PodStatusProvider
 	ready    ready
-	// quiet has nothing logged.
+	// quiet has nothing logged, sink is where to log to.
 	quiet bool
+	sink  *logr.Logger
 }
 
 // log is a logger and a context with it.
 func (n *node) log() (klog.Logger, context.Context) {
+	if n.sink != nil {
+		return *n.sink, klog.NewContext(context.Background(), *n.sink)
+	}
 	if n.quiet {
 		return logr.Discard(), klog.NewContext(context.Background(), logr.Discard())
 	}

@@ -4,11 +4,11 @@ package cpumanager
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 )
 
 // reconcileLoop reconciles once a period, and moves containers off CPUs as soon
@@ -108,9 +108,6 @@ func (m *manager) observeContainer(logger klog.Logger, pod *v1.Pod, status *v1.C
 
 // idOf is the runtime's ID in a text such as containerd://ID, or empty.
 func idOf(text string) string {
-	var id kubecontainer.ContainerID
-	if err := id.ParseString(text); err != nil {
-		return ""
-	}
-	return id.ID
+	_, id, _ := strings.Cut(strings.Trim(text, `"`), "://")
+	return id
 }

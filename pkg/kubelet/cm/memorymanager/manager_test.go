@@ -335,7 +335,7 @@ func TestRunningPodIsNotRefused(t *testing.T) {
 	result := n.admit(pod("new", budget("4", "40Gi"), app("c", "1", "1Gi"), app("shared", "", "")))
 	require.False(t, result.Admit)
 	require.Equal(t, "TopologyAffinityError", result.Reason)
-	require.Contains(t, result.Message, "memory 40Gi requested; NUMA node 0: memory 0 free of 31Gi, in use by single-node allocations")
+	require.Contains(t, result.Message, "asked for 40Gi; free: NUMA node 0: 0 of 31Gi, 1Gi reserved, in use by single-node allocations")
 }
 
 func TestRefusals(t *testing.T) {

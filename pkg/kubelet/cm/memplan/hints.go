@@ -173,12 +173,18 @@ func (h Host) Explain(pod podplan.Pod, name string) string {
 		}
 	}
 	text := fmt.Sprintf("%s requested; %s", amounts(request), h.Describe(request))
+	if h.crowded(pod, name, request) {
+		text += "; " + promised
+	}
+	return text
+}
+
+// crowded reports whether there is no room for the request although as much is
+// free.
+func (h Host) crowded(pod podplan.Pod, name string, request podplan.Memory) bool {
 	t := tenant{}
 	if name != "" {
 		t = tenant{pod.UID, earlierInits(pod, name)}
 	}
-	if h.unused(request, h.machine.ids) && len(h.query(request, t).hints()) == 0 {
-		text += promised
-	}
-	return text
+	return h.unused(request, h.machine.ids) && len(h.query(request, t).hints()) == 0
 }

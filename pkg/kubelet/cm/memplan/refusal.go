@@ -55,13 +55,13 @@ func (e *Refusal) Unwrap() error { return e.Rule }
 func (h Host) refuse(rule error, request podplan.Memory, affinity numa.Hint, nowhere bool) error {
 	facts := h.Describe(request)
 	if nowhere && h.unused(request, h.machine.ids) {
-		facts += promised
+		facts += "; " + promised
 	}
 	return &Refusal{Rule: rule, Request: request, Affinity: affinity, Facts: facts}
 }
 
 // promised explains why there is no room although enough is free.
-const promised = "; together that is enough, but an allocation that may lie on any of them could take what others were promised"
+const promised = "together that is enough, but an allocation that may lie on any of them could take what others were promised"
 
 // Describe says what each NUMA node has free of the resources in the request,
 // out of what can be allocated there, and how the node is in use:
