@@ -36,8 +36,7 @@ type Manager interface {
 	// state file cannot be used.
 	Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, podStatusProvider status.PodStatusProvider, containerRuntime runtimeService, initialContainers containermap.ContainerMap) error
 
-	// AddContainer tells that a container is about to start, which means that
-	// the standard init containers before it have ended.
+	// AddContainer tells the ID under which a container is about to start.
 	AddContainer(logger klog.Logger, p *v1.Pod, c *v1.Container, containerID string)
 
 	// Allocate gives the container memory of its own, if it is to have any, at

@@ -3,6 +3,8 @@
 package memplan
 
 import (
+	"strings"
+
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
@@ -37,15 +39,17 @@ func (h Host) Report(pod podplan.Pod, name string) numa.Report {
 				Node: state.ID, Free: h.free(state.ID, resource),
 				Allocatable: capacity.Allocatable, Reserved: capacity.Reserved,
 			}
-			switch {
-			case state.Group.Size() > 1:
-				supply.Note = "in the group of NUMA nodes " + state.Group.String()
-			case state.Assignments > 0:
-				supply.Note = "in use by single-node allocations"
+			notes := h.uses(state.ID)
+			if !h.machine.withCPUs.Contains(state.ID) {
+				notes = append([]string{"no CPUs"}, notes...)
 			}
+			supply.Note = strings.Join(notes, ", ")
 			d.Nodes = append(d.Nodes, supply)
 		}
 		report.Demands = append(report.Demands, d)
+	}
+	if last := len(report.Demands) - 1; h.crowded(pod, name, request) {
+		report.Demands[last].Rule = promised
 	}
 	return report
 }
