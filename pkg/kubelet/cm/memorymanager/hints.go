@@ -79,21 +79,3 @@ func hintMap(resources []numa.Resource) map[string][]topologymanager.TopologyHin
 	}
 	return result
 }
-
-// ExplainHints implements topologymanager.Explainer.
-func (m *manager) ExplainHints(_ klog.Logger, pod *v1.Pod, container *v1.Container) string {
-	if !m.policy.static() {
-		return ""
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	asked, err := specOf(pod)
-	if err != nil {
-		return err.Error()
-	}
-	name := ""
-	if container != nil {
-		name = container.Name
-	}
-	return m.host(asked.UID).Explain(asked, name)
-}

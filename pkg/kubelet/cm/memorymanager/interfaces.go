@@ -30,7 +30,7 @@ type runtimeService interface {
 }
 
 // Manager is what the kubelet uses. It is a topologymanager.HintProvider; the
-// one of NewManager is an AdmissionParticipant, PodAllocator and Explainer too.
+// one of NewManager is an AdmissionParticipant and PodAllocator too.
 type Manager interface {
 	// Start loads the state; before it nothing is recorded. It fails when the
 	// state file cannot be used.

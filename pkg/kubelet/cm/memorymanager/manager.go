@@ -51,7 +51,6 @@ var (
 	_ topologymanager.AdmissionParticipant = (*manager)(nil)
 	_ topologymanager.AllocationHolder     = (*manager)(nil)
 	_ topologymanager.PodAllocator         = (*manager)(nil)
-	_ topologymanager.Explainer            = (*manager)(nil)
 )
 
 // NewManager returns the manager for the machine and the kubelet's

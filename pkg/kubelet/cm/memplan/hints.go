@@ -3,7 +3,6 @@
 package memplan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -149,34 +148,6 @@ func (h Host) choose(request podplan.Memory, t tenant, affinity numa.Hint) (numa
 
 func only(hints []numa.Hint, wanted func(numa.Set) bool) []numa.Hint {
 	return slices.DeleteFunc(slices.Clone(hints), func(h numa.Hint) bool { return !wanted(h.Nodes) })
-}
-
-// Explain says in a few words why the hints are as they are: what the
-// container, or the pod when the name is empty, asks for and what each node
-// has. It is empty when nothing is asked for or everything is recorded.
-func (h Host) Explain(pod podplan.Pod, name string) string {
-	request := pod.PodMemory()
-	record := h.records.Pod(pod.UID)
-	settled := !record.IsEmpty()
-	if name != "" {
-		c, _ := pod.Container(name)
-		request = pod.ExclusiveMemory(c)
-		_, settled = record.Containers[name]
-		settled = settled || record.Whole()
-	}
-	if len(request) == 0 || settled {
-		return ""
-	}
-	if name == "" && pod.Budget != nil {
-		if _, err := carve(pod, nil); err != nil {
-			return err.Error()
-		}
-	}
-	text := fmt.Sprintf("%s requested; %s", amounts(request), h.Describe(request))
-	if h.crowded(pod, name, request) {
-		text += "; " + promised
-	}
-	return text
 }
 
 // crowded reports whether there is no room for the request although as much is

@@ -3,6 +3,7 @@
 package memplan
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -150,7 +151,12 @@ func (s *script) admit(uid, affinity string, verbose bool) (PodRecord, error) {
 		}
 		hint, ok := s.host.machine.best(resources[0].Hints)
 		if !ok {
-			return hint, fmt.Errorf("no hint; %s", s.host.Explain(pod, ""))
+			report := s.host.Report(pod, "")
+			why := []string{"no hint", report.Cause}
+			for _, demand := range report.Demands {
+				why = append(why, demand.Resource+": "+demand.String())
+			}
+			return hint, errors.New(strings.Join(slices.DeleteFunc(why, func(s string) bool { return s == "" }), "; "))
 		}
 		return hint, nil
 	}
