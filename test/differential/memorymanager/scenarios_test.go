@@ -39,8 +39,6 @@ const (
 	// cutsGroups: an affinity of one node of a group is taken if the group's
 	// allocations happen to be noted on other nodes of it.
 	cutsGroups = "gives out a node of a group that others count on"
-	// overBudget: a sum or difference of sizes is taken modulo 2^64.
-	overBudget = "admits slices that exceed the budget"
 )
 
 // tally counts scenarios, requests and how the sides differed.
@@ -76,7 +74,7 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	t.Logf("%d scenarios: %d pods admitted, %d refused by both, %d restarts", sum.scenarios, sum.admitted, sum.refused, sum.restarts)
-	for _, fault := range []string{keepsApart, cutsGroups, reusesEqualSets, ignoresPhases, needsHugepages, overBudget} {
+	for _, fault := range []string{keepsApart, cutsGroups, reusesEqualSets, ignoresPhases, needsHugepages} {
 		t.Logf("%6d times the kubelet's own %s", sum.differences[fault], fault)
 	}
 	if count >= 500 {
