@@ -18,6 +18,7 @@ SCOPE ?=
 SHAPE ?=
 KEEP ?=
 RUN ?=
+BENCHTIME ?= 300ms
 EXCLUSIVE_STARTS ?=
 EXCLUSIVE_PERIOD ?=
 
@@ -59,7 +60,7 @@ test: ## vet, unit tests and golden scripts; boots nothing
 .PHONY: bench
 bench: | $(BIN) ## measure our packages beside the kubelet's own, about 10 minutes (docs/performance.md)
 	@echo "make bench: both sides on the same inputs, in one run"
-	@go test ./test/differential/... -run - -bench . -timeout 60m | tee $(OUT)/bench.txt
+	@go test -p 1 ./test/differential/... -run - -bench . -benchtime $(BENCHTIME) -timeout 60m | tee $(OUT)/bench.txt
 	@echo "make bench: the output is in $(OUT)/bench.txt"
 
 .PHONY: test-long
