@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
 )
 
 // Manager is what the kubelet uses: an admission handler, told about containers
@@ -40,7 +42,7 @@ var _ Manager = manager{}
 // are not looked at.
 func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyName string, topologyScopeName string, topologyPolicyOptions map[string]string) (Manager, error) {
 	if topologyPolicyName == PolicyNone {
-		logger.Info("Creating topology manager", "policy", PolicyNone)
+		logger.Info("Creating topology manager", "podslice", podslice.Version, "policy", PolicyNone)
 		return manager{NewNoneScope()}, nil
 	}
 	opts, err := NewPolicyOptions(logger, topologyPolicyOptions)
@@ -71,7 +73,8 @@ func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyN
 		return nil, fmt.Errorf("unknown scope: %q", topologyScopeName)
 	}
 
-	logger.Info("Creating topology manager", "policy", topologyPolicyName, "scope", topologyScopeName,
+	logger.Info("Creating topology manager", "podslice", podslice.Version,
+		"policy", topologyPolicyName, "scope", topologyScopeName,
 		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes, "nodes", numaInfo.Nodes)
 	for _, scope := range []string{metrics.AlignScopeContainer, metrics.AlignScopePod} {
 		// A series that starts at 0 can be told from one that is missing.
