@@ -68,14 +68,14 @@ test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value a
 
 .PHONY: kubelet kubelet-ours kubelet-stock
 kubelet: ## build _output/bin/kubelet from upstream's tree and our packages (GOARCH=arm64: _output/bin/kubelet-arm64)
-	@env -u GOARCH -u GOOS go run ./hack/kubetree -out $(OUT) -kube-version '$(KUBE_VERSION)' \
+	@env -u GOARCH -u GOOS go run ./hack/kubetree build -out $(OUT) -kube-version '$(KUBE_VERSION)' \
 		$(if $(GOARCH),-goarch $(GOARCH) -o $(BIN)/kubelet-$(GOARCH))
 
 kubelet-ours: override GOARCH :=
 kubelet-ours: kubelet
 
 kubelet-stock: ## build _output/bin/kubelet-stock, upstream's kubelet unchanged
-	@go run ./hack/kubetree -out $(OUT) -kube-version '$(KUBE_VERSION)' -stock
+	@go run ./hack/kubetree build -out $(OUT) -kube-version '$(KUBE_VERSION)' -stock
 
 .PHONY: tools
 tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our reader for the guest

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package release knows the releases of Kubernetes that this repository's
+// packages are for, how their versions are written, and how to get their source
+// from the Go module proxy.
+package release
 
 import (
 	"context"
@@ -12,64 +15,64 @@ import (
 	"path/filepath"
 )
 
-// module is a downloaded Go module.
-type module struct {
+// Module is a downloaded Go module.
+type Module struct {
+	Path    string
 	Version string
 	Dir     string // read-only folder in the module cache
 	Info    string // file with the release's time
 	Error   string
 }
 
-// download asks Go for a Kubernetes release, from the module cache or the proxy.
-func download(ctx context.Context, version string) (module, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", kubeModule+"@"+version)
+// Download asks Go for a Kubernetes release, from the module cache or the proxy.
+func Download(ctx context.Context, version string) (Module, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", KubeModule+"@"+version)
 	// Outside any module: this repository's own go.mod must not have a say.
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	out, err := cmd.Output()
-	var m module
+	var m Module
 	if jsonErr := json.Unmarshal(out, &m); jsonErr == nil && m.Error != "" {
 		return m, fmt.Errorf("Kubernetes %s cannot be had from the Go module proxy: %s", version, m.Error)
 	}
 	if err != nil {
-		return m, fmt.Errorf("go mod download %s@%s: %w", kubeModule, version, err)
+		return m, fmt.Errorf("go mod download %s@%s: %w", KubeModule, version, err)
 	}
 	return m, nil
 }
 
-// released returns the time of the module's release, RFC 3339.
-func (m module) released() (string, error) {
+// Released returns the time of the module's release, RFC 3339.
+func (m Module) Released() (string, error) {
 	data, err := os.ReadFile(m.Info)
 	if err != nil {
-		return "", fmt.Errorf("release time of %s %s: %w", kubeModule, m.Version, err)
+		return "", fmt.Errorf("release time of %s %s: %w", KubeModule, m.Version, err)
 	}
 	var info struct{ Time string }
 	if err := json.Unmarshal(data, &info); err != nil {
-		return "", fmt.Errorf("release time of %s %s: %s: %w", kubeModule, m.Version, m.Info, err)
+		return "", fmt.Errorf("release time of %s %s: %s: %w", KubeModule, m.Version, m.Info, err)
 	}
 	return info.Time, nil
 }
 
-// fetchTree copies the module to tree, unless an earlier run did. The copy is
+// CopyTree copies the module to tree, unless an earlier run did. The copy is
 // made under another name and renamed, so a folder with the right name is whole.
-func fetchTree(ctx context.Context, m module, tree string) error {
+func CopyTree(ctx context.Context, m Module, tree string) error {
 	if _, err := os.Stat(tree); err == nil {
 		return nil
 	}
-	fmt.Printf("kubelet: copying %s %s out of the module cache\n", kubeModule, m.Version)
 	tmp := tree + ".part"
 	if err := os.RemoveAll(tmp); err != nil {
 		return err
 	}
-	if err := copyWritable(ctx, m.Dir, tmp); err != nil {
+	if err := CopyWritable(ctx, m.Dir, tmp); err != nil {
 		return fmt.Errorf("copying %s to %s: %w", m.Dir, tmp, err)
 	}
 	return os.Rename(tmp, tree)
 }
 
-// copyWritable copies a folder whose files and folders are read-only, as the
+// CopyWritable copies a folder whose files and folders are read-only, as the
 // module cache's are, into one that can be written to and deleted.
-func copyWritable(ctx context.Context, from, to string) error {
+func CopyWritable(ctx context.Context, from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
