@@ -6,6 +6,7 @@
 package release
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,19 +27,43 @@ type Module struct {
 
 // Download asks Go for a Kubernetes release, from the module cache or the proxy.
 func Download(ctx context.Context, version string) (Module, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", KubeModule+"@"+version)
+	modules, err := DownloadAll(ctx, []string{KubeModule}, version)
+	if err != nil {
+		return Module{}, err
+	}
+	if m := modules[0]; m.Error != "" {
+		return m, fmt.Errorf("Kubernetes %s cannot be had from the Go module proxy: %s", version, m.Error)
+	}
+	return modules[0], nil
+}
+
+// DownloadAll asks Go for modules at one version. A module that cannot be had
+// says why in its Error.
+func DownloadAll(ctx context.Context, paths []string, version string) ([]Module, error) {
+	args := []string{"mod", "download", "-json"}
+	for _, path := range paths {
+		args = append(args, path+"@"+version)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	// Outside any module: this repository's own go.mod must not have a say.
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	// Go fails when one module does, and lists the others all the same.
 	out, err := cmd.Output()
-	var m Module
-	if jsonErr := json.Unmarshal(out, &m); jsonErr == nil && m.Error != "" {
-		return m, fmt.Errorf("Kubernetes %s cannot be had from the Go module proxy: %s", version, m.Error)
+	var modules []Module
+	for list := json.NewDecoder(bytes.NewReader(out)); list.More(); {
+		var m Module
+		if err := list.Decode(&m); err != nil {
+			return nil, fmt.Errorf("go mod download of %s: %w", version, err)
+		}
+		modules = append(modules, m)
 	}
-	if err != nil {
-		return m, fmt.Errorf("go mod download %s@%s: %w", KubeModule, version, err)
+	if len(modules) != len(paths) {
+		return nil, fmt.Errorf("go mod download: %w: %d of %d modules at %s: %s", err, len(modules), len(paths), version, stderr.String())
 	}
-	return m, nil
+	return modules, nil
 }
 
 // Released returns the time of the module's release, RFC 3339.
