@@ -22,6 +22,8 @@ var commands = []struct {
 }{
 	{"build", "build a kubelet", buildCommand},
 	{"drop-in", "put our packages into a Kubernetes checkout", dropInCommand},
+	{"test-upstream", "run upstream's tests with our packages", testCommand},
+	{"check-release", "judge a patch release", checkCommand},
 }
 
 func main() {
