@@ -82,6 +82,8 @@ func (c *common) checkouts(ctx context.Context, kube string) (upstream.Trees, er
 	if err != nil {
 		return trees, err
 	}
-	fmt.Printf("upstream: %d files written and %d removed in %s\n", done.Written, done.Removed, c.rel(trees.Ours))
+	if done != (dropin.Result{}) {
+		fmt.Printf("upstream: %d files written and %d removed in %s\n", done.Written, done.Removed, c.rel(trees.Ours))
+	}
 	return trees, nil
 }
