@@ -120,15 +120,25 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// The baselines in the repository can be read.
+// The baselines in the repository can be read, and the release of go.mod has one.
 func TestCommittedBaselines(t *testing.T) {
+	gomod, err := os.ReadFile("../../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
 	files, err := filepath.Glob("baseline/*.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
+	have := false
 	for _, file := range files {
-		if _, _, err := readBaseline("../../..", strings.TrimSuffix(filepath.Base(file), ".txt")); err != nil {
+		kube := strings.TrimSuffix(filepath.Base(file), ".txt")
+		have = have || strings.Contains(string(gomod), "\tk8s.io/kubernetes "+kube+"\n")
+		if _, _, err := readBaseline("../../..", kube); err != nil {
 			t.Error(err)
 		}
+	}
+	if !have {
+		t.Errorf("no baseline of the release in go.mod among %q", files)
 	}
 }
