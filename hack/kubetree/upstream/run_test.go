@@ -57,7 +57,7 @@ func TestRun(t *testing.T) {
 	report, err := Run(context.Background(), Options{
 		Root: root, Kube: "v1.37.9", Trees: Trees{Stock: small(t, stock), Ours: small(t, ours)},
 		Packages: "...", Out: &out,
-		Steps: []Step{{"fits", []string{"build", "./none"}, nil}, {"fits-not", []string{"vet", "./broken"}, nil}},
+		Steps: []Step{{"fits", []string{"build", "./none"}, nil}, {"fits-not", []string{"list", "-test", "-export", "./broken"}, nil}},
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
