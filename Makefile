@@ -21,6 +21,8 @@ RUN ?=
 TREE ?=
 REPLACE ?=
 PKGS ?=
+EXCLUSIVE_STARTS ?=
+EXCLUSIVE_PERIOD ?=
 
 ifeq ($(filter $(KUBELET),ours stock),)
 $(error KUBELET is "$(KUBELET)": want ours or stock)
@@ -36,6 +38,7 @@ help: ## list the targets (this text)
 	@echo "of run and tests:  KUBELET=ours|stock  KUBE_VERSION=v1.37.x"
 	@echo "of drop-in:        TREE=folder  KUBE_VERSION=v1.37.x  REPLACE=1 (patches of your own there may go)"
 	@echo "of test-upstream:  PKGS=\"pkg/kubelet/cm/... pkg/kubelet/server\"  KUBE_VERSION=v1.37.x"
+	@echo "of test-e2e-node:  RUN=regexp  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
 
 run-args = -out $(OUT) -kubelet $(kubelet-binary) -pod '$(POD)' -policy '$(POLICY)' -scope '$(SCOPE)' -shape '$(SHAPE)'
 
@@ -83,10 +86,20 @@ bench: | $(BIN) ## measure our packages beside the kubelet's own, about 10 minut
 	@go test ./test/differential/... -run - -bench . -timeout 60m | tee $(OUT)/bench.txt
 	@echo "make bench: the output is in $(OUT)/bench.txt"
 
+.PHONY: test-long
+test-long: SCENARIOS ?= 100000
+test-long: ## 100,000 scenarios beside the kubelet's own CPU manager, then some under the race detector, 20 minutes (SCENARIOS=n)
+	@echo "make test-long: $(SCENARIOS) scenarios on our CPU manager and on the kubelet's own, state files in memory"
+	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 120m -v -run 'TestScenarios|TestProperties' ./test/differential/cpumanager/scenarios
+	@echo "make test-long: the same with the race detector, a twentieth as many"
+	@PODSLICE_SCENARIOS=$$(( $(SCENARIOS) / 20 )) go test -race -count=1 -timeout 120m -v -run 'TestScenarios|TestProperties' ./test/differential/cpumanager/scenarios
+	@echo "make test-long: passed"
+
 .PHONY: test-e2e-node
 test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value asserted, restarts, gates off, none policies (RUN=regexp)
 	@echo "make test-e2e-node: $(kubelet-binary) on an emulated node"
 	@PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
+		EXCLUSIVE_STARTS='$(EXCLUSIVE_STARTS)' EXCLUSIVE_PERIOD='$(EXCLUSIVE_PERIOD)' \
 		go test -tags e2enode -count=1 -timeout 90m -v $(if $(RUN),-run '$(RUN)') ./test/e2e_node
 	@echo "make test-e2e-node: passed"
 
@@ -102,8 +115,8 @@ kubelet-stock: ## build _output/bin/kubelet-stock, upstream's kubelet unchanged
 	@$(kubetree) build -out $(OUT) -kube-version '$(KUBE_VERSION)' -stock
 
 .PHONY: tools
-tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our reader for the guest
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/nodereport ./test/e2e_node/nodereport
+tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our programs for the guest
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/ ./test/e2e_node/nodereport ./test/e2e_node/cpuwitness
 
 # Each tool is pinned by a module of its own. The stamp is written last, so that
 # an interrupted build is done again.

@@ -9,5 +9,6 @@
 // cgroups are removed.
 //
 // The packages below this one are the tools: guest boots a machine, node runs a
-// kubelet on it, nodereport reads it, report shows it, podrun is `make run`.
+// kubelet on it, nodereport reads it, report shows it, witness and cpuwitness find
+// out who runs on exclusive CPUs, podrun is `make run`.
 package e2enode

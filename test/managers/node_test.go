@@ -54,7 +54,7 @@ type kubelet struct {
 
 // node is what outlives a kubelet: the machine, the state files and the pods.
 type node struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	info *cadvisorapi.MachineInfo
 	settings
@@ -64,6 +64,8 @@ type node struct {
 	wholeCores map[string]bool
 	// removed is whether pods have gone since the last admission.
 	removed bool
+	// devices is nil on a node without devices.
+	devices *devices
 	stop    context.CancelFunc
 
 	// mu guards the pods, which managers ask for in the background too.
@@ -112,6 +114,8 @@ func (n *node) start() error {
 		features.PodLevelResourceManagers:     n.gates,
 		features.CPUManagerPolicyAlphaOptions: true,
 		features.CPUManagerPolicyBetaOptions:  true,
+
+		features.TopologyManagerPolicyAlphaOptions: true,
 	})
 	logger, ctx := ktesting.NewTestContext(n.t)
 	ctx, n.stop = context.WithCancel(ctx)
@@ -126,6 +130,10 @@ func (n *node) start() error {
 	var err error
 	if k.topology, err = topologymanager.NewManager(logger, n.info.Topology, n.policy, n.scope, n.topologyOptions); err != nil {
 		return err
+	}
+	if n.devices != nil {
+		n.devices.store = k.topology
+		k.topology.AddHintProvider(logger, n.devices)
 	}
 	if k.cpu, err = cpumanager.NewManager(logger, "static", n.cpuOptions, time.Hour, n.info, n.reservedCPUs, reservation, n.dir, k.topology); err != nil {
 		return err
@@ -147,9 +155,44 @@ func (n *node) start() error {
 }
 
 func (n *node) admit(pod *v1.Pod) lifecycle.PodAdmitResult {
-	_, ctx := ktesting.NewTestContext(n.t)
 	n.removed = false
-	return n.topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: n.active(), Operation: lifecycle.AddOperation})
+	return n.askTopologyManager(pod, lifecycle.AddOperation)
+}
+
+func (n *node) askTopologyManager(pod *v1.Pod, operation lifecycle.Operation) lifecycle.PodAdmitResult {
+	_, ctx := ktesting.NewTestContext(n.t)
+	return n.topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: n.active(), Operation: operation})
+}
+
+// affinities is what the topology manager tells about each container of the
+// pods, known to it or not.
+func (n *node) affinities(pods []*v1.Pod) string {
+	logger, _ := ktesting.NewTestContext(n.t)
+	var b strings.Builder
+	for _, pod := range pods {
+		for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for _, c := range list {
+				hint := n.topology.GetAffinity(logger, string(pod.UID), c.Name)
+				where := "any"
+				if hint.NUMANodeAffinity != nil {
+					where = fmt.Sprint(hint.NUMANodeAffinity.GetBits())
+				}
+				fmt.Fprintf(&b, "%s/%s: %s preferred=%t\n", pod.Name, c.Name, where, hint.Preferred)
+			}
+		}
+	}
+	return b.String()
+}
+
+// restartContainers gives every container of the pod a new ID, the old ones gone
+// before, as the kubelet does it.
+func (n *node) restartContainers(pod *v1.Pod) {
+	logger, _ := ktesting.NewTestContext(n.t)
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		require.NoError(n.t, n.topology.RemoveContainer(logger, containerID(pod, c.Name)))
+		n.topology.AddContainer(logger, pod, c, containerID(pod, c.Name)+"-again")
+	}
 }
 
 // running is the containers that the runtime knows of.
@@ -236,7 +279,7 @@ func (n *node) describe(pod *v1.Pod) string {
 			for _, block := range n.memory.GetMemory(logger, uid, c.Name) {
 				fmt.Fprintf(&b, " %s %s", block.Type, quantity(block.Size))
 			}
-			b.WriteString("\n")
+			b.WriteString(n.devices.describe(uid, c.Name) + "\n")
 		}
 	}
 	return b.String()

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	cadvisorapi "github.com/google/cadvisor/lib/model"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager"
@@ -26,10 +28,13 @@ import (
 //	node nodes=N cores=N threads=N memory=Q [hugepages=N] reserved=(CPUs)
 //	  [policy=P] [scope=S] [gates=off] [full-pcpus-only] [strict]
 //	  [option=(O,...)]: options of the CPU manager by their full name
-//	  [max-numa-nodes=N] [prefer-closest]: options of the topology manager
+//	  [max-numa-nodes=N] [prefer-closest] [tie-break=V] [locality]: options of the
+//	  topology manager
+//	  [device=(NAME@NODE,...)]: what device plugins offer
 //	  reserve=N in place of reserved: the CPU manager chooses the CPUs
 //	node machine=NAME [offline=(CPUs)] ...
-//	  the same on a machine of the catalogue
+//	  the same on a machine of the catalogue; hugepages are on every node that
+//	  has memory
 //	machine
 //	  what the managers read of the machine
 //	restart [policy=P] [scope=S] [gates=on|off] [reserved=(CPUs)] ...
@@ -39,6 +44,10 @@ import (
 //	  NAME [cpu=Q memory=Q hugepages-2Mi=Q]: the pod and its budget, then a
 //	  line a container: init|sidecar|app NAME [cpu=Q ...], requests = limits
 //	start NAME, remove NAME, state
+//	restart-containers NAME, resize NAME: the kubelet asks or tells the topology
+//	  manager again
+//	affinity: what the topology manager tells about the pods' containers
+//	calls: what the device provider was asked to allocate since the last time
 //
 // After each command the state is held against what must always be so, see
 // checkInvariants.
@@ -71,11 +80,32 @@ func TestScripts(t *testing.T) {
 				if result := n.admit(pod); !result.Admit {
 					n.remove(pod.Name)
 					require.Equal(t, before, n.files(), "a refused pod leaves something behind")
+					for _, c := range pod.Spec.Containers {
+						require.NotContains(t, n.affinities([]*v1.Pod{pod}), c.Name+": [", "a refused pod leaves a hint behind")
+					}
 					return fmt.Sprintf("%s: %s\n", result.Reason, result.Message)
 				}
 				n.wholeCores[pod.Name] = n.cpuOptions[cpumanager.FullPCPUsOnlyOption] == "true"
 				n.checkAdmitted(d.Pos, pod)
 				return n.describe(pod)
+			case "affinity":
+				return n.affinities(n.active())
+			case "calls":
+				calls := strings.Join(n.devices.calls, "\n")
+				n.devices.calls = nil
+				return calls + "\n"
+			case "resize", "restart-containers":
+				for _, pod := range n.active() {
+					if pod.Name == d.CmdArgs[0].Key {
+						if d.Cmd == "restart-containers" {
+							n.restartContainers(pod)
+							return n.affinities([]*v1.Pod{pod})
+						}
+						result := n.askTopologyManager(pod, lifecycle.ResizeOperation)
+						return fmt.Sprintf("admit=%t %s\n", result.Admit, result.Message)
+					}
+				}
+				t.Fatalf("no pod %s", d.CmdArgs[0].Key)
 			case "start":
 				for _, pod := range n.active() {
 					if pod.Name == d.CmdArgs[0].Key {
@@ -188,6 +218,12 @@ func (n *node) configure(d *datadriven.TestData) {
 			}
 		case "max-numa-nodes":
 			n.topologyOptions[topologymanager.MaxAllowableNUMANodes] = value
+		case "tie-break":
+			n.topologyOptions[topologymanager.NUMATieBreak] = value
+		case "locality":
+			n.topologyOptions[topologymanager.BestEffortLocality] = "true"
+		case "device":
+			n.devices = parseDevices(n, arg.Vals)
 		case "prefer-closest":
 			n.topologyOptions[topologymanager.PreferClosestNUMANodes] = "true"
 		default:
@@ -201,12 +237,17 @@ func (n *node) configure(d *datadriven.TestData) {
 		m, err = m.Without(offline)
 		require.NoError(n.t, err)
 		n.info = m.MachineInfo()
+		for i, node := range n.info.Topology {
+			if node.Memory > 0 && s.hugepages2Mi > 0 {
+				n.info.Topology[i].HugePages = []cadvisorapi.HugePagesInfo{{PageSize: 2048, NumPages: uint64(s.hugepages2Mi)}}
+			}
+		}
 	case s.nodes > 0:
 		n.info = s.machineInfo()
 	}
 }
 
-func parsePod(t *testing.T, text string) *v1.Pod {
+func parsePod(t testing.TB, text string) *v1.Pod {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	head := strings.Fields(lines[0])
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: head[0], Namespace: "default", UID: types.UID("uid-" + head[0])}}
@@ -233,7 +274,7 @@ func parsePod(t *testing.T, text string) *v1.Pod {
 	return pod
 }
 
-func parseResources(t *testing.T, fields []string) v1.ResourceRequirements {
+func parseResources(t testing.TB, fields []string) v1.ResourceRequirements {
 	if len(fields) == 0 {
 		return v1.ResourceRequirements{}
 	}

@@ -5,192 +5,203 @@ package topologymanager_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"k8s.io/klog/v2"
 	theirs "k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
-	theirmask "k8s.io/kubernetes/pkg/kubelet/cm/topologymanager/bitmask"
 
 	ours "github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
-	ourmask "github.com/podslice/podslice/pkg/kubelet/cm/topologymanager/bitmask"
 )
 
-// hint is a hint that belongs to neither side.
-type hint struct {
-	nodes     []int // nil: any
-	preferred bool
-}
-
-// answer is what a provider says: lists by resource name. Nil answers and nil
-// and empty lists mean different things and are handed on as they are.
-type answer map[string][]hint
-
-func (h hint) ours() ours.TopologyHint {
-	if h.nodes == nil {
-		return ours.TopologyHint{Preferred: h.preferred}
+// merges is how many random merges are compared, a few seconds' worth unless
+// PODSLICE_SCENARIOS says otherwise. The long run is a million:
+//
+//	PODSLICE_SCENARIOS=1000000 go test ./test/differential/topologymanager -run Alike -v -timeout 60m
+func merges(t *testing.T) int {
+	text := os.Getenv("PODSLICE_SCENARIOS")
+	if text == "" {
+		return 60_000
 	}
-	m, err := ourmask.NewBitMask(h.nodes...)
+	n, err := strconv.Atoi(text)
 	if err != nil {
-		panic(err)
+		t.Fatalf("PODSLICE_SCENARIOS is %q: %v", text, err)
 	}
-	return ours.TopologyHint{NUMANodeAffinity: m, Preferred: h.preferred}
+	return n
 }
 
-func (h hint) theirs() theirs.TopologyHint {
-	if h.nodes == nil {
-		return theirs.TopologyHint{Preferred: h.preferred}
-	}
-	m, err := theirmask.NewBitMask(h.nodes...)
-	if err != nil {
-		panic(err)
-	}
-	return theirs.TopologyHint{NUMANodeAffinity: m, Preferred: h.preferred}
-}
-
-// in turns an answer into one side's hints.
-func in[H any](a answer, convert func(hint) H) map[string][]H {
-	if a == nil {
-		return nil
-	}
-	hints := map[string][]H{}
-	for name, list := range a {
-		if list == nil {
-			hints[name] = nil
-			continue
-		}
-		hints[name] = []H{}
-		for _, h := range list {
-			hints[name] = append(hints[name], convert(h))
-		}
-	}
-	return hints
-}
-
-func textOfOurs(h ours.TopologyHint) string {
-	if h.NUMANodeAffinity == nil {
-		return fmt.Sprintf("any %t", h.Preferred)
-	}
-	return fmt.Sprintf("%v %t", h.NUMANodeAffinity, h.Preferred)
-}
-
-func textOfTheirs(h theirs.TopologyHint) string {
-	if h.NUMANodeAffinity == nil {
-		return fmt.Sprintf("any %t", h.Preferred)
-	}
-	return fmt.Sprintf("%v %t", h.NUMANodeAffinity, h.Preferred)
-}
-
-// world is a machine that both sides know.
-type world struct {
-	ids     []int
-	rows    map[int][]uint64
-	closest bool
-}
-
-func (w world) ours() (*ours.NUMAInfo, ours.PolicyOptions) {
-	return &ours.NUMAInfo{Nodes: w.ids, NUMADistances: w.rows}, ours.PolicyOptions{PreferClosestNUMA: w.closest}
-}
-
-func (w world) theirs() (*theirs.NUMAInfo, theirs.PolicyOptions) {
-	return &theirs.NUMAInfo{Nodes: w.ids, NUMADistances: w.rows}, theirs.PolicyOptions{PreferClosestNUMA: w.closest}
-}
-
-// randomWorld has gaps between its IDs now and then, but then no distances:
-// upstream looks them up by ID where they stand by position.
-func randomWorld(r *rand.Rand) world {
-	w := world{rows: map[int][]uint64{}, closest: r.IntN(2) == 0}
-	n := 1 + r.IntN(5)
-	for i := range n {
-		id := i
-		if !w.closest {
-			id = 2*i + r.IntN(2)
-		}
-		w.ids = append(w.ids, id)
-		w.rows[id] = nil
-		if w.closest {
-			for j := range n {
-				distance := 10
-				if i != j {
-					distance = 20 + r.IntN(3)
-				}
-				w.rows[id] = append(w.rows[id], uint64(distance))
-			}
-		}
-	}
-	return w
-}
-
-func (w world) randomAnswer(r *rand.Rand, resources ...string) answer {
-	if r.IntN(6) == 0 {
-		return nil
-	}
-	a := answer{}
-	for _, name := range resources {
-		switch r.IntN(15) {
-		case 0:
-			a[name] = nil
-		case 1:
-			a[name] = []hint{}
-		default:
-			likely := r.IntN(4)
-			for range 1 + r.IntN(5) {
-				h := hint{preferred: r.IntN(3) < likely}
-				if r.IntN(12) > 0 {
-					h.nodes = []int{}
-					for _, id := range w.ids {
-						if r.IntN(2) == 0 {
-							h.nodes = append(h.nodes, id)
-						}
-					}
-					if r.IntN(15) == 0 {
-						h.nodes = append(h.nodes, 20+r.IntN(3)) // a node that is not online
-					}
-				}
-				a[name] = append(a[name], h)
-			}
-		}
-	}
-	return a
-}
-
-var policies = map[string]struct {
-	ours   func(*ours.NUMAInfo, ours.PolicyOptions) ours.Policy
-	theirs func(*theirs.NUMAInfo, theirs.PolicyOptions) theirs.Policy
-}{
-	"best-effort":      {ours.NewBestEffortPolicy, theirs.NewBestEffortPolicy},
-	"restricted":       {ours.NewRestrictedPolicy, theirs.NewRestrictedPolicy},
-	"single-numa-node": {ours.NewSingleNumaNodePolicy, theirs.NewSingleNumaNodePolicy},
-}
-
-func TestPoliciesMergeAlike(t *testing.T) {
+// compare lets every policy merge the answers on both sides, and reports how
+// many of the policies admit them.
+func (w world) compare(t *testing.T, answers []answer) (admitted int) {
+	t.Helper()
 	silent := klog.Logger{}
+	var our []map[string][]ours.TopologyHint
+	var their []map[string][]theirs.TopologyHint
+	for _, a := range answers {
+		our = append(our, in(a, hint.ours))
+		their = append(their, in(a, hint.theirs))
+	}
 	for name, policy := range policies {
-		t.Run(name, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(7, 8))
-			admitted := 0
-			for range 10_000 {
-				w := randomWorld(r)
-				answers := []answer{w.randomAnswer(r, "gpu", "nic"), w.randomAnswer(r, "cpu"), w.randomAnswer(r, "memory")}
-				answers = answers[:r.IntN(4)]
-				var our []map[string][]ours.TopologyHint
-				var their []map[string][]theirs.TopologyHint
-				for _, a := range answers {
-					our = append(our, in(a, hint.ours))
-					their = append(their, in(a, hint.theirs))
-				}
-				got, gotAdmit := policy.ours(w.ours()).Merge(silent, our)
-				want, wantAdmit := policy.theirs(w.theirs()).Merge(silent, their)
-				if textOfOurs(got) != textOfTheirs(want) || gotAdmit != wantAdmit {
-					t.Fatalf("ours %s, admit %t; upstream's %s, admit %t; for %+v %+v",
-						textOfOurs(got), gotAdmit, textOfTheirs(want), wantAdmit, w, answers)
-				}
-				if gotAdmit {
-					admitted++
+		got, gotAdmit := policy.ours(w.ours()).Merge(silent, our)
+		want, wantAdmit := policy.theirs(w.theirs()).Merge(silent, their)
+		if textOfOurs(got) != textOfTheirs(want) || gotAdmit != wantAdmit {
+			t.Fatalf("%s: ours %s, admit %t; upstream's %s, admit %t; for %+v %+v",
+				name, textOfOurs(got), gotAdmit, textOfTheirs(want), wantAdmit, w, answers)
+		}
+		if gotAdmit {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+// TestRandomMergesAlike has up to 8 nodes, 4 providers and 5 resources, with
+// lists of any kind and lists as real providers give them. Every tenth problem
+// is compared in another order of providers as well; upstream puts the
+// resources of a provider in a random order by itself.
+func TestRandomMergesAlike(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	want, done, problems, admitted := merges(t), 0, 0, 0
+	for done < want {
+		w := randomWorld(r)
+		var answers []answer
+		if r.IntN(3) == 0 {
+			answers = w.likelyAnswers(r)
+		} else {
+			answers = []answer{w.randomAnswer(r, "gpu", "nic"), w.randomAnswer(r, "cpu"), w.randomAnswer(r, "memory"), w.randomAnswer(r, "fpga")}
+			answers = answers[:1+r.IntN(4)]
+		}
+		problems++
+		admitted += w.compare(t, answers)
+		done += len(policies)
+		if problems%10 == 0 {
+			r.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
+			w.compare(t, answers)
+			done += len(policies)
+		}
+	}
+	t.Logf("%d merges of %d problems are alike; %d were admitted", done, problems, admitted)
+	if admitted < done/10 {
+		t.Errorf("only %d of %d merges admitted anything: the generator is of no use", admitted, done)
+	}
+}
+
+// likelyAnswers are what the managers of CPUs, memory and devices would say: all
+// masks with enough room, of which those are preferred that are as narrow as an
+// idle machine allows. The more providers, the fewer nodes: upstream's work is
+// the product of the lists.
+func (w *world) likelyAnswers(r *rand.Rand) (answers []answer) {
+	providers := 1 + r.IntN(4)
+	if limit := []int{8, 6, 4, 3}[providers-1]; len(w.ids) > limit {
+		w.ids = w.ids[:limit]
+		rows := map[int][]uint64{}
+		for _, id := range w.ids {
+			if w.rows[id] != nil {
+				rows[id] = w.rows[id][:limit]
+			} else {
+				rows[id] = nil
+			}
+		}
+		w.rows = rows
+	}
+	for _, name := range []string{"cpu", "memory", "gpu", "nic"}[:providers] {
+		total, free := make([]int, len(w.ids)), make([]int, len(w.ids))
+		sum := 0
+		for i := range w.ids {
+			total[i] = r.IntN(5)
+			free[i] = r.IntN(total[i] + 1)
+			if r.IntN(2) == 0 {
+				free[i] = total[i]
+			}
+			sum += total[i]
+		}
+		request := 1 + r.IntN(max(1, sum*2/3))
+		list := []hint{}
+		narrowest := len(w.ids)
+		for mask := 1; mask < 1<<len(w.ids); mask++ {
+			all, now := 0, 0
+			nodes := []int{}
+			for i, id := range w.ids {
+				if mask>>i&1 == 1 {
+					all, now, nodes = all+total[i], now+free[i], append(nodes, id)
 				}
 			}
-			t.Logf("%d of 10000 admitted", admitted)
-		})
+			if all >= request {
+				narrowest = min(narrowest, len(nodes))
+			}
+			if now >= request {
+				list = append(list, hint{nodes: nodes})
+			}
+		}
+		for i := range list {
+			list[i].preferred = len(list[i].nodes) == narrowest
+		}
+		answers = append(answers, answer{name: list})
 	}
+	return answers
+}
+
+// TestSmallMergesAlike goes through all lists of at most two hints (one, where
+// there are three resources on three nodes), for one to three resources on one
+// to three nodes. Which resource has which list does not matter, so each
+// combination comes once.
+func TestSmallMergesAlike(t *testing.T) {
+	total := 0
+	for n := 1; n <= 3; n++ {
+		for resources := 1; resources <= 3; resources++ {
+			longest := 2
+			if n*resources > 6 {
+				longest = 1
+			}
+			lists := allLists(n, longest)
+			for _, closest := range []bool{false, true} {
+				w := world{rows: map[int][]uint64{}, closest: closest}
+				for id := range n {
+					w.ids = append(w.ids, id)
+					w.rows[id] = [][]uint64{{10, 21, 20}, {21, 10, 22}, {20, 22, 10}}[id][:n]
+				}
+				var choose func(from int, chosen []answer)
+				choose = func(from int, chosen []answer) {
+					if len(chosen) == resources {
+						w.compare(t, chosen)
+						total += len(policies)
+						return
+					}
+					for i := from; i < len(lists); i++ {
+						choose(i, append(chosen, answer{fmt.Sprint("r", len(chosen)): lists[i]}))
+					}
+				}
+				choose(0, nil)
+			}
+		}
+	}
+	t.Logf("%d merges are alike", total)
+}
+
+// allLists are nil, the empty list and all of up to longest different hints, on
+// nodes 0 to n-1 or any.
+func allLists(n, longest int) [][]hint {
+	var alphabet []hint
+	for mask := 0; mask < 1<<n; mask++ {
+		var nodes []int // mask 0 stands for any
+		for id := range n {
+			if mask>>id&1 == 1 {
+				nodes = append(nodes, id)
+			}
+		}
+		alphabet = append(alphabet, hint{nodes, false}, hint{nodes, true})
+	}
+	lists := [][]hint{nil, {}}
+	for i, a := range alphabet {
+		lists = append(lists, []hint{a})
+		for _, b := range alphabet[i+1:] {
+			if longest > 1 {
+				lists = append(lists, []hint{a, b})
+			}
+		}
+	}
+	return lists
 }
 
 func TestMergersAlike(t *testing.T) {
@@ -211,56 +222,5 @@ func TestMergersAlike(t *testing.T) {
 		if textOfOurs(got) != textOfTheirs(want) {
 			t.Fatalf("ours %s, upstream's %s, for %+v %+v", textOfOurs(got), textOfTheirs(want), w, our)
 		}
-	}
-}
-
-// benchmark hints: on n nodes every mask, of which one is preferred, a
-// different one in each list, so that nothing is in common.
-func everyMask(n, prefer int) []hint {
-	var list []hint
-	ids := make([]int, n)
-	for i := range ids {
-		ids[i] = i
-	}
-	theirmask.IterateBitMasks(ids, func(m theirmask.BitMask) {
-		list = append(list, hint{nodes: m.GetBits(), preferred: m.Count() == 1 && m.IsSet(prefer)})
-	})
-	return list
-}
-
-func BenchmarkMerge(b *testing.B) {
-	silent := klog.Logger{}
-	for _, size := range []struct{ nodes, resources int }{{4, 3}, {6, 3}, {8, 2}, {8, 3}, {8, 4}, {12, 3}, {16, 3}} {
-		w := world{rows: map[int][]uint64{}}
-		for id := range size.nodes {
-			w.ids = append(w.ids, id)
-		}
-		var our []map[string][]ours.TopologyHint
-		var their []map[string][]theirs.TopologyHint
-		product := 1
-		for i := range size.resources {
-			a := answer{fmt.Sprintf("r%d", i): everyMask(size.nodes, i)}
-			our = append(our, in(a, hint.ours))
-			their = append(their, in(a, hint.theirs))
-			product *= 1<<size.nodes - 1
-		}
-		name := fmt.Sprintf("nodes=%d/resources=%d", size.nodes, size.resources)
-		b.Run(name+"/ours", func(b *testing.B) {
-			p := ours.NewRestrictedPolicy(w.ours())
-			b.ReportAllocs()
-			for b.Loop() {
-				p.Merge(silent, our)
-			}
-		})
-		b.Run(name+"/upstream", func(b *testing.B) {
-			if product > 20_000_000 {
-				b.Skipf("%d choices", product)
-			}
-			p := theirs.NewRestrictedPolicy(w.theirs())
-			b.ReportAllocs()
-			for b.Loop() {
-				p.Merge(silent, their)
-			}
-		})
 	}
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // ReconcilePeriod is how often the CPU manager of our kubelets compares the
-// containers' cpusets with its state.
+// containers' cpusets with its state, if a Config says nothing else.
 const ReconcilePeriod = 5 * time.Second
 
 // evictionMemory is the memory that must stay free. The memory manager counts it
@@ -39,6 +39,7 @@ type Config struct {
 	Gates           map[string]bool
 	ReservedCPUs    string
 	ReservedMemory  map[int]int64 // bytes by NUMA node; only for memory policy Static
+	ReconcilePeriod time.Duration // 0: the constant
 }
 
 // Pinned is a configuration with both gates on and all three managers at work.
@@ -91,6 +92,9 @@ func (c Config) YAML() ([]byte, error) {
 		if value != "" {
 			k[key] = value
 		}
+	}
+	if c.ReconcilePeriod > 0 {
+		k["cpuManagerReconcilePeriod"] = c.ReconcilePeriod.String()
 	}
 	set("cpuManagerPolicy", c.CPUPolicy)
 	set("memoryManagerPolicy", c.MemoryPolicy)

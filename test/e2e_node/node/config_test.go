@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
@@ -29,6 +30,7 @@ func TestConfig(t *testing.T) {
 		c := Pinned(shape, policy, scope)
 		if d.HasArg("none") {
 			c.CPUPolicy, c.MemoryPolicy, c.Gates = "none", "None", nil
+			c.ReconcilePeriod = 90 * time.Second
 		}
 		if d.HasArg("options") {
 			c.CPUOptions = map[string]string{"full-pcpus-only": "true"}

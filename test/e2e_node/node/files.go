@@ -12,9 +12,12 @@ import (
 	"github.com/podslice/podslice/test/e2e_node/image"
 )
 
-// Where things are on the guest.
+// Programs is the folder of the programs under test and of our own on the guest.
+const Programs = guest.DiskMount + "/bin"
+
+// Where other things are on the guest.
 const (
-	bin            = guest.DiskMount + "/bin"
+	bin            = Programs
 	manifestFolder = "/etc/kubernetes/manifests"
 	kubeletConfig  = "/etc/kubernetes/kubelet.yaml"
 	kubeletLog     = "/var/log/kubelet.log"
@@ -45,7 +48,7 @@ func Files(assets guest.Assets, out, kubelet string) (map[string]string, error) 
 			files[filepath.Join(folder, name)] = filepath.Join(out, "bin", name)
 		}
 	}
-	place("bin", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "nodereport")
+	place("bin", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "nodereport", "cpuwitness")
 	place("cni", "bridge", "host-local", "loopback")
 	for _, source := range files {
 		if _, err := os.Stat(source); err != nil {

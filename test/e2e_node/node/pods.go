@@ -65,9 +65,35 @@ func (n *Node) AddPod(ctx context.Context, m Manifest) error {
 	return n.Guest.WriteFile(ctx, m.path(), m.yaml, 0o644)
 }
 
+// AddPods gives the kubelet several pods as nearly at once as its manifest folder
+// allows.
+func (n *Node) AddPods(ctx context.Context, pods ...Manifest) error {
+	var moves []string
+	for _, m := range pods {
+		// The kubelet passes over names that start with a dot.
+		hidden := path.Join(manifestFolder, "."+m.Name+".new")
+		if err := n.Guest.WriteFile(ctx, hidden, m.yaml, 0o644); err != nil {
+			return err
+		}
+		moves = append(moves, fmt.Sprintf("mv %s %s", hidden, m.path()))
+	}
+	_, err := n.Guest.Output(ctx, lines(moves...))
+	return err
+}
+
+// DropPods takes pods away and waits for nothing.
+func (n *Node) DropPods(ctx context.Context, pods ...Manifest) error {
+	command := "rm -f"
+	for _, m := range pods {
+		command += " " + m.path()
+	}
+	_, err := n.Guest.Output(ctx, command)
+	return err
+}
+
 // RemovePod takes a pod away and waits until the kubelet has forgotten it.
 func (n *Node) RemovePod(ctx context.Context, m Manifest) error {
-	if _, err := n.Guest.Output(ctx, "rm -f "+m.path()); err != nil {
+	if err := n.DropPods(ctx, m); err != nil {
 		return err
 	}
 	err := poll(ctx, "the end of pod "+m.Name, limitRunning, func(ctx context.Context) (bool, error) {

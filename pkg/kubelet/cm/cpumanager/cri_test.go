@@ -37,10 +37,13 @@ type cri struct {
 }
 
 type criContainer struct {
-	state  runtimeapi.ContainerState
-	cpus   string
-	flying bool
-	times  []time.Time
+	state runtimeapi.ContainerState
+	// cpus is where it runs. lost is what was accepted while it was being
+	// started, which changes nothing and yet is what is told.
+	cpus, lost string
+	starting   bool
+	flying     bool
+	times      []time.Time
 }
 
 func newCRI(t *testing.T) *cri { return &cri{t: t, containers: map[string]*criContainer{}} }
@@ -65,12 +68,19 @@ func (r *cri) set(id string, state runtimeapi.ContainerState) {
 	r.containers[id].state = state
 }
 
+// starts begins to start a container, with the CPUs that it has now.
+func (r *cri) starts(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.containers[id].starting = true
+}
+
 // begins starts the container, unless it has been given up.
 func (r *cri) begins(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.containers[id]; c.state == runtimeapi.ContainerState_CONTAINER_CREATED {
-		c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
+		c.state, c.starting = runtimeapi.ContainerState_CONTAINER_RUNNING, false
 	}
 }
 
@@ -180,7 +190,11 @@ func (r *cri) UpdateContainerResources(ctx context.Context, id string, resources
 	case c.state == runtimeapi.ContainerState_CONTAINER_EXITED:
 		return fmt.Errorf("container %s is not running", id)
 	}
-	c.cpus = resources.Linux.CpusetCpus
+	if c.starting {
+		c.lost = resources.Linux.CpusetCpus
+		return nil
+	}
+	c.cpus, c.lost = resources.Linux.CpusetCpus, ""
 	if r.applied != nil {
 		r.applied(id, c.cpus)
 	}
@@ -196,8 +210,12 @@ func (r withStatus) ContainerStatus(ctx context.Context, id string, _ bool) (*ru
 	if c == nil || err != nil {
 		return nil, err
 	}
+	cpus := c.cpus
+	if c.lost != "" {
+		cpus = c.lost
+	}
 	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{
 		Id: id, State: c.state,
-		Resources: &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{CpusetCpus: c.cpus}},
+		Resources: &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{CpusetCpus: cpus}},
 	}}, nil
 }

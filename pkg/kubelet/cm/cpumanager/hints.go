@@ -72,23 +72,3 @@ func (m *manager) hints(logger klog.Logger, pod *v1.Pod, operation lifecycle.Ope
 	}
 	return map[string][]topologymanager.TopologyHint{cpuplan.ResourceName: list}
 }
-
-// ExplainHints implements topologymanager.Explainer.
-func (m *manager) ExplainHints(_ klog.Logger, pod *v1.Pod, container *v1.Container) string {
-	if m.node == nil {
-		return ""
-	}
-	plan, err := readPod(pod)
-	if err != nil {
-		return err.Error()
-	}
-	var wanted *podplan.Container
-	if container != nil {
-		if c, ok := plan.Container(container.Name); ok {
-			wanted = &c
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.node.Explain(m.view(), plan, wanted)
-}

@@ -138,7 +138,6 @@ var (
 	_ topologymanager.AdmissionParticipant = (*manager)(nil)
 	_ topologymanager.AllocationHolder     = (*manager)(nil)
 	_ topologymanager.PodAllocator         = (*manager)(nil)
-	_ topologymanager.Explainer            = (*manager)(nil)
 )
 
 type containerKey struct{ podUID, name string }

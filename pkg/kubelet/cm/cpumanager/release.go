@@ -57,6 +57,7 @@ func (m *manager) addReleased(key containerKey, id string) {
 	if m.releasing.Load() {
 		m.updater.answered(key, m.updater.all)
 		m.updater.add(key, id)
+		m.updater.letStart(id)
 	}
 }
 

@@ -55,6 +55,7 @@ func (m *manager) AddContainer(logger klog.Logger, pod *v1.Pod, container *v1.Co
 	begin := time.Now()
 	obstacles := m.updater.awaitStart(containerID, m.startWait)
 	waited := time.Since(begin)
+	m.updater.letStart(containerID)
 	startWaits.Observe(waited.Seconds())
 	if obstacles.none() {
 		return
@@ -152,7 +153,7 @@ func (u *updater) obstacles(c *tracked, move bool) obstacles {
 		if cpus := o.may.Difference(target).Intersection(mine); !cpus.IsEmpty() {
 			found.others = append(found.others, obstacle{o.key, o.id, cpus})
 			if move {
-				u.enqueue(o, urgent)
+				u.hurry(o)
 			}
 		}
 	}

@@ -23,6 +23,10 @@ import (
 // outdated cpuset is never written after a newer one, and a cpuset is known to be
 // applied only if the runtime said so.
 //
+// While a container is being started, not even then: the runtime may have read
+// with what to start it, and accepts a change that comes to nothing. What was
+// accepted meanwhile is sent again once the container runs.
+//
 // A container that may run outside of where it belongs is urgent: it may be on
 // the exclusive CPUs of another. One that is kept from CPUs that have become
 // free can wait for the next period.
@@ -81,8 +85,19 @@ type tracked struct {
 	// accepted last.
 	may   cpuplan.Set
 	known bool
-	// check has the runtime asked about the container before it is changed.
-	check bool
+	// check has the runtime asked about the container before it is changed. If
+	// trust is set, what it says of the CPUs is believed: the container runs for
+	// longer than this kubelet.
+	check, trust bool
+	// starting is set from when the container was let start until it is known to
+	// run. accepted is what the runtime accepted meanwhile, and may have lost; it
+	// is empty if that is nothing. polls counts how often was asked since.
+	starting bool
+	accepted cpuplan.Set
+	polls    int
+	// gone is set for a container of a pod that is not active: it is ending, and
+	// gets no CPUs that it does not have.
+	gone bool
 
 	// inFlight is set during a call, and again if the container is to be looked
 	// at once more even if that fails.
@@ -163,6 +178,7 @@ func (u *updater) observe(key containerKey, id string) {
 	defer u.mu.Unlock()
 	same := u.byKey[key]
 	if len(same) == 1 && same[0].id == id {
+		same[0].starting = false
 		return
 	}
 	for _, c := range same {
@@ -184,7 +200,7 @@ func (u *updater) observe(key containerKey, id string) {
 func (u *updater) found(key containerKey, id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.track(key, id)
+	u.track(key, id).trust = true
 }
 
 // track begins to know a container, of which nothing is known but its name.
@@ -198,8 +214,18 @@ func (u *updater) track(key containerKey, id string) *tracked {
 		u.containers[id] = c
 	}
 	c.key, c.may, c.known, c.check, c.added, c.forgotten = key, u.all, false, true, false, false
+	c.trust, c.starting, c.accepted, c.polls, c.gone = false, false, cpuplan.Set{}, 0, false
 	u.byKey[key] = append(u.byKey[key], c)
 	return c
+}
+
+// letStart tells of a container that is started now.
+func (u *updater) letStart(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if c, ok := u.containers[id]; ok {
+		c.starting = true
+	}
 }
 
 // ended tells of a container that does not run any more.
@@ -218,8 +244,9 @@ func (u *updater) keepPods(active map[string]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, c := range u.containers {
+		c.gone = !active[c.key.podUID]
 		switch {
-		case active[c.key.podUID]:
+		case !c.gone:
 		case u.status == nil:
 			u.forget(c)
 		default:
@@ -284,7 +311,7 @@ func (c *tracked) stopRetry() {
 // settled reports whether the container is where it belongs and nothing is to
 // be asked about it. Without CPUs there is nothing that it could be moved to.
 func (c *tracked) settled(target cpuplan.Set) bool {
-	return !c.check && (target.IsEmpty() || c.known && c.may.Equals(target))
+	return !c.check && (target.IsEmpty() || c.known && c.may.Equals(target) || c.gone && !c.strays(target))
 }
 
 // strays reports whether the container may run where it does not belong.

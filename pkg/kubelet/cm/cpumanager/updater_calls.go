@@ -21,18 +21,30 @@ const (
 	// firstRetry is how long after a failed call the next one comes. It doubles
 	// with each failure, up to the reconcile period.
 	firstRetry = 100 * time.Millisecond
+	// patience is how many calls for a container of a pod that is gone may fail in
+	// a row before it has to wait for its next retry even if its CPUs are wanted:
+	// a runtime may call a container running that it cannot change any more.
+	patience = 5
 )
 
-// evict has everything moved that may run where it does not belong. Calls that
-// failed are not waited for.
+// evict has everything moved that may run where it does not belong. The time of
+// a retry is not waited for.
 func (u *updater) evict() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	t := u.targets()
 	for _, c := range u.containers {
 		if c.strays(t.of(c.key)) {
-			u.enqueue(c, urgent)
+			u.hurry(c)
 		}
+	}
+}
+
+// hurry has a worker look at the container now, unless it is ending and has
+// failed too often.
+func (u *updater) hurry(c *tracked) {
+	if c.retry == nil || !c.gone || c.failures < patience {
+		u.enqueue(c, urgent)
 	}
 }
 
@@ -128,7 +140,14 @@ func (u *updater) serve(c *tracked) {
 			}
 		}
 		target := u.targets().of(c.key)
-		if c.settled(target) || !u.send(c, target) {
+		if c.settled(target) {
+			break
+		}
+		if c.starting && !c.accepted.IsEmpty() && c.accepted.Equals(target) {
+			u.askLater(c)
+			break
+		}
+		if !u.send(c, target) {
 			break
 		}
 	}
@@ -137,8 +156,21 @@ func (u *updater) serve(c *tracked) {
 	}
 }
 
+// askLater has the runtime asked whether the container has begun to run. Without
+// one that tells, the pod's status will.
+func (u *updater) askLater(c *tracked) {
+	if u.status == nil || c.retry != nil {
+		return
+	}
+	c.check = true
+	delay := min(firstRetry<<min(c.polls, 20), u.period)
+	c.polls++
+	c.retry = time.AfterFunc(delay, func() { u.tryAgain(c) })
+}
+
 // ask learns from the runtime whether the container still runs and, if that is
-// not known, on which CPUs.
+// not known, on which CPUs. Of a container that was being started not long ago it
+// tells the CPUs that it accepted, which may be lost.
 func (u *updater) ask(c *tracked) {
 	var report runtimeReport
 	u.call(c, func() { report = u.report(c.id) })
@@ -146,15 +178,19 @@ func (u *updater) ask(c *tracked) {
 	case c.forgotten:
 	case report.ended:
 		u.forget(c)
-	case !c.known && !report.cpus.IsEmpty():
-		c.may, c.known = report.cpus, true
+	case !c.known && c.trust && !report.cpus.IsEmpty():
+		c.may, c.known, c.trust = report.cpus, true, false
 		u.notify()
+	}
+	if report.running {
+		c.starting = false
 	}
 }
 
 // send updates the container and reports whether to go on with it at once.
 func (u *updater) send(c *tracked, target cpuplan.Set) bool {
-	c.may, c.known = c.may.Union(target), false
+	c.may, c.known, c.trust = c.may.Union(target), false, false
+	starting := c.starting
 	var err error
 	var report runtimeReport
 	u.call(c, func() {
@@ -170,8 +206,12 @@ func (u *updater) send(c *tracked, target cpuplan.Set) bool {
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(u.ctx), "podUID", c.key.podUID, "containerName", c.key.name, "containerID", c.id, "cpus", target)
 	switch {
+	case err == nil && (starting || c.starting):
+		c.accepted, c.failures, c.again = target, 0, false
+		return true
 	case err == nil:
 		c.may, c.known, c.failures, c.again = target, true, 0, false
+		c.accepted, c.polls = cpuplan.Set{}, 0
 		u.notify()
 		logger.V(5).Info("Updated the cpuset of a container")
 		return true
@@ -225,7 +265,7 @@ func (u *updater) tryAgain(c *tracked) {
 
 // runtimeReport is what the runtime says of a container.
 type runtimeReport struct {
-	ended bool
+	running, ended bool
 	// cpus is empty if the runtime did not say.
 	cpus cpuplan.Set
 }
@@ -236,12 +276,12 @@ func (u *updater) report(id string) runtimeReport {
 		return runtimeReport{ended: crierrors.IsNotFound(err)}
 	}
 	status := response.GetStatus()
-	if status.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED {
-		return runtimeReport{ended: true}
+	report := runtimeReport{
+		running: status.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING,
+		ended:   status.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED,
 	}
-	cpus, err := cpuset.Parse(status.GetResources().GetLinux().GetCpusetCpus())
-	if err != nil {
-		return runtimeReport{}
+	if cpus, err := cpuset.Parse(status.GetResources().GetLinux().GetCpusetCpus()); err == nil {
+		report.cpus = toPlan(cpus)
 	}
-	return runtimeReport{cpus: toPlan(cpus)}
+	return report
 }

@@ -54,6 +54,7 @@ type world struct {
 	t       *testing.T
 	r       *rand.Rand
 	runtime *cri
+	tells   bool
 	u       *updater
 	current atomic.Pointer[targets]
 	version int
@@ -114,9 +115,18 @@ func (w *world) start(key containerKey) {
 	time.Sleep(time.Duration(w.r.IntN(3)) * 10 * time.Millisecond)
 	w.u.add(key, id)
 	begin := time.Now()
+	takes := time.Duration(w.r.IntN(3)) * 150 * time.Millisecond
 	go func() {
 		found := w.u.awaitStart(id, worldLimit)
+		w.u.letStart(id)
+		w.runtime.starts(id)
+		// The runtime takes its time, in which changes come to nothing.
+		time.Sleep(takes)
 		w.started(id, key, found.none())
+		// Without a runtime that tells, a pod status does, which lags.
+		if time.Sleep(time.Second); !w.tells && w.runtime.isRunning(id) {
+			w.u.observe(key, id)
+		}
 		if !found.none() {
 			w.late.Add(1)
 			if time.Since(begin) < worldLimit {
@@ -136,7 +146,7 @@ func (w *world) started(id string, key containerKey, inTime bool) {
 	if c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return
 	}
-	c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
+	c.state, c.starting = runtimeapi.ContainerState_CONTAINER_RUNNING, false
 	t := w.current.Load()
 	if !inTime || !t.isOwn(key) {
 		return
@@ -233,7 +243,8 @@ func (w *world) step() {
 			if w.runtime.isRunning(id) && w.r.IntN(20) == 0 {
 				w.mistake(key, id)
 			}
-			if w.r.IntN(4) > 0 || w.runtime.isRunning(id) {
+			// A status may lag, but never tells of what is still to come.
+			if w.runtime.isRunning(id) && w.r.IntN(4) > 0 {
 				w.u.observe(key, id)
 			}
 		}
@@ -294,7 +305,7 @@ func randomEvents(t *testing.T, seed uint64, tells bool, steps int) {
 	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer stop()
 	w := &world{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), runtime: newCRI(t),
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), runtime: newCRI(t), tells: tells,
 		owned: map[containerKey]cpuplan.Set{}, ids: map[containerKey]string{}, alive: map[string]containerKey{}, oldest: map[string]int{}, settled: map[string]cpuset.CPUSet{},
 	}
 	calls := rand.New(rand.NewPCG(seed, 2))

@@ -76,32 +76,6 @@ func (n *Node) recordedHint(held Set) numa.Resource {
 	return numa.Resource{Name: ResourceName, Hints: []numa.Hint{{Nodes: n.nodesOf(held), Preferred: true}}}
 }
 
-// Explain says how many CPUs the pod, or one container of it, asks for and what
-// each NUMA node has. It is empty for what asks for none.
-func (n *Node) Explain(s State, pod podplan.Pod, container *podplan.Container) string {
-	request, who := pod.PodCPUs(), "the pod"
-	if container != nil {
-		request, who = pod.ExclusiveCPUs(*container), fmt.Sprintf("container %q", container.Name)
-	}
-	if request == 0 {
-		return ""
-	}
-	if container == nil && pod.Budget != nil && s.Record(pod.UID).IsEmpty() {
-		if _, err := pod.Carve(pod.CPUDemand()); err != nil {
-			return err.Error()
-		}
-	}
-	what := "CPUs"
-	if n.options.FullPCPUsOnly {
-		what = "CPUs on whole cores"
-	}
-	text := fmt.Sprintf("cpu: %s asks for %d %s; %s", who, request, what, n.describe(n.offer(n.Free(s))))
-	if n.options.StrictCPUReservation {
-		text += "; one CPU must stay in the node shared pool"
-	}
-	return text
-}
-
 // describe says how many of the given free CPUs each NUMA node has, out of how
 // many: "NUMA node 0: 3 free of 12, 2 reserved; NUMA node 1: 5 free of 12".
 func (n *Node) describe(free Set) string {

@@ -46,7 +46,12 @@ func TestScripts(t *testing.T) {
 						fmt.Fprintf(&out, "%s:%s\n", c.Name, hintsText(hint))
 					}
 				}
-				fmt.Fprintf(&out, "%s\n", node.Explain(state, pod, nil))
+				report := node.Report(state, pod, nil)
+				fmt.Fprintf(&out, "%s", report.Cause)
+				for _, demand := range report.Demands {
+					fmt.Fprint(&out, demand)
+				}
+				fmt.Fprintln(&out)
 			case "plan":
 				pod := podFromText(t, d.Input)
 				next, err := admit(node, state, pod, affinityArg(t, d), d.HasArg("container"))

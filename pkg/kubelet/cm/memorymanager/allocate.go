@@ -64,7 +64,7 @@ func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecyc
 	}
 	metrics.MemoryManagerPinningRequestTotal.Inc()
 	affinity := m.affinityOf(logger, asked, asked.Containers[0].Name)
-	record, err := m.host(asked.UID).PlanPod(asked, affinity)
+	record, err := m.host(asked.UID).PlanPod(asked, affinity, m.near(asked))
 	return m.settle(logger, asked, record, err, countPod(asked))
 }
 
@@ -78,6 +78,23 @@ func (m *manager) affinityOf(logger klog.Logger, pod podplan.Pod, container stri
 	hint := topologymanager.HintToNUMA(m.affinity.GetAffinity(logger, pod.UID, container))
 	logger.V(4).Info("Affinity", "nodes", hint.Nodes.String(), "any", hint.Any, "preferred", hint.Preferred)
 	return hint
+}
+
+// near asks the topology manager on which NUMA nodes the CPUs of the pod's
+// containers lie. The CPU manager has allocated before. A store that cannot tell
+// leaves the memory on the pod's nodes.
+func (m *manager) near(pod podplan.Pod) memplan.Near {
+	knows, ok := m.affinity.(topologymanager.CPUNodes)
+	if !ok {
+		return nil
+	}
+	near := memplan.Near{}
+	for _, c := range pod.Containers {
+		if nodes, ok := knows.ContainerCPUNodes(pod.UID, c.Name); ok {
+			near[c.Name] = nodes
+		}
+	}
+	return near
 }
 
 // settle takes what was planned, or turns the refusal into the error for the

@@ -13,9 +13,9 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 )
 
-// collectPeriod is how long what a pod had may stay recorded after the pod is
-// gone, when no other pod is admitted meanwhile.
-const collectPeriod = 10 * time.Second
+// collectPeriod is how often the manager looks for pods that are gone, so that
+// what they had is free again within 10 s, slow disks included.
+const collectPeriod = 5 * time.Second
 
 // activeSet holds the containers of the active pods, by pod UID and name.
 type activeSet map[string]map[string]bool
@@ -48,11 +48,15 @@ func (a activeSet) keeps(podUID, container string) bool {
 // The active pods are listed under the lock: were a pod admitted between the
 // listing and the removal, it would lose what it was just given.
 func (m *manager) collect(logger klog.Logger, admitting string) {
-	if m.activePods == nil || m.sourcesReady == nil || !m.sourcesReady.AllReady() {
+	if m.activePods == nil || m.sourcesReady == nil {
 		return
 	}
-	active := activeSetOf(m.activePods())
-	records := m.published().Records()
+	pods := m.activePods()
+	records := m.know(logger, pods)
+	if !m.sourcesReady.AllReady() {
+		return
+	}
+	active := activeSetOf(pods)
 	for _, uid := range []string{admitting, m.admitting()} {
 		// Whatever the listing says, its containers are kept as well.
 		if uid != "" && active[uid] == nil {
@@ -78,6 +82,27 @@ func (m *manager) collect(logger klog.Logger, admitting string) {
 		return
 	}
 	logger.V(2).Info("Took back the memory of pods that are gone", "podsBefore", records.Len(), "podsNow", kept.Len())
+}
+
+// know notes, beside what is recorded of pods, what they ask for, where that is
+// not known: after a start of the kubelet. It returns the records.
+func (m *manager) know(logger klog.Logger, pods []*v1.Pod) memplan.Records {
+	records, learnt := m.published().Records(), false
+	for _, pod := range pods {
+		if records.Knows(string(pod.UID)) {
+			continue
+		}
+		if asked, err := specOf(pod); err == nil && asked.Managed {
+			records, learnt = records.Know(asked), true
+		}
+	}
+	if learnt {
+		// The file stays as it is.
+		if err := m.replace(records); err != nil {
+			logger.Error(err, "Cannot note what pods ask for")
+		}
+	}
+	return m.published().Records()
 }
 
 // admitting is the pod of the open admission, if there is one.

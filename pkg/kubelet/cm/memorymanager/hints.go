@@ -61,34 +61,21 @@ func hintMap(resources []numa.Resource) map[string][]topologymanager.TopologyHin
 		return nil
 	}
 	result := make(map[string][]topologymanager.TopologyHint, len(resources))
-	for _, r := range resources {
-		if r.NoPreference {
+	var list []topologymanager.TopologyHint
+	for i, r := range resources {
+		switch {
+		case r.NoPreference:
 			result[r.Name] = nil
 			continue
-		}
-		list := make([]topologymanager.TopologyHint, len(r.Hints))
-		for i, hint := range r.Hints {
-			list[i] = topologymanager.HintFromNUMA(hint)
+		case i > 0 && len(list) > 0 && len(r.Hints) == len(list) && &r.Hints[0] == &resources[i-1].Hints[0]:
+			list = slices.Clone(list) // all resources of a request have the same hints
+		default:
+			list = make([]topologymanager.TopologyHint, len(r.Hints))
+			for j, hint := range r.Hints {
+				list[j] = topologymanager.HintFromNUMA(hint)
+			}
 		}
 		result[r.Name] = list
 	}
 	return result
-}
-
-// ExplainHints implements topologymanager.Explainer.
-func (m *manager) ExplainHints(_ klog.Logger, pod *v1.Pod, container *v1.Container) string {
-	if !m.policy.static() {
-		return ""
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	asked, err := specOf(pod)
-	if err != nil {
-		return err.Error()
-	}
-	name := ""
-	if container != nil {
-		name = container.Name
-	}
-	return m.host(asked.UID).Explain(asked, name)
 }

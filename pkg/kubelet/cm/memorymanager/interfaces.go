@@ -30,14 +30,13 @@ type runtimeService interface {
 }
 
 // Manager is what the kubelet uses. It is a topologymanager.HintProvider; the
-// one of NewManager is an AdmissionParticipant, PodAllocator and Explainer too.
+// one of NewManager is an AdmissionParticipant and PodAllocator too.
 type Manager interface {
 	// Start loads the state; before it nothing is recorded. It fails when the
 	// state file cannot be used.
 	Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, podStatusProvider status.PodStatusProvider, containerRuntime runtimeService, initialContainers containermap.ContainerMap) error
 
-	// AddContainer tells that a container is about to start, which means that
-	// the standard init containers before it have ended.
+	// AddContainer tells the ID under which a container is about to start.
 	AddContainer(logger klog.Logger, p *v1.Pod, c *v1.Container, containerID string)
 
 	// Allocate gives the container memory of its own, if it is to have any, at

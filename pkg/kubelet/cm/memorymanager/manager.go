@@ -52,7 +52,6 @@ var (
 	_ topologymanager.AdmissionParticipant = (*manager)(nil)
 	_ topologymanager.AllocationHolder     = (*manager)(nil)
 	_ topologymanager.PodAllocator         = (*manager)(nil)
-	_ topologymanager.Explainer            = (*manager)(nil)
 )
 
 // NewManager returns the manager for the machine and the kubelet's
@@ -111,32 +110,12 @@ func (m *manager) published() memplan.Host { return m.store.Load().Host() }
 // replace makes next the records; see state.Store.
 func (m *manager) replace(next memplan.Records) error { return m.store.Load().Replace(next) }
 
-// AddContainer implements Manager. A write that fails leaves the init
-// containers' memory taken until the pod's next container starts, or the pod
-// ends.
-func (m *manager) AddContainer(logger klog.Logger, pod *v1.Pod, container *v1.Container, containerID string) {
+// AddContainer implements Manager. What init containers had stays the pod's:
+// they run again when the sandbox is made anew.
+func (m *manager) AddContainer(_ klog.Logger, pod *v1.Pod, container *v1.Container, containerID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	uid := string(pod.UID)
-	m.containers[containerID] = containerRef{uid, container.Name}
-	if !m.policy.static() || m.published().Records().Pod(uid).IsEmpty() {
-		return
-	}
-	asked, err := specOf(pod)
-	if err != nil {
-		logger.Error(err, "Cannot tell which init containers have ended", "pod", klog.KObj(pod), "containerName", container.Name)
-		return
-	}
-	host := m.published()
-	record := host.Started(asked, container.Name)
-	if record.Equal(host.Records().Pod(uid)) {
-		return
-	}
-	if err := m.replace(host.Records().With(uid, record)); err != nil {
-		logger.Error(err, "Memory of ended init containers stays taken", "pod", klog.KObj(pod), "containerName", container.Name)
-		return
-	}
-	logger.V(4).Info("Took back the memory of ended init containers", "pod", klog.KObj(pod), "containerName", container.Name)
+	m.containers[containerID] = containerRef{string(pod.UID), container.Name}
 }
 
 // RemoveContainer implements Manager.

@@ -12,20 +12,26 @@ import (
 	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memorymanager/state"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
-// GetMemoryNUMANodes implements Manager. An init container that has ended has no
-// memory of its own any more; should it run again, as it does when the pod's
-// sandbox is made anew, it runs where its pod is.
+// GetMemoryNUMANodes implements Manager. An init container that is not on
+// record any more, because the kubelet's own memory manager or an earlier
+// version let go of it, runs where its pod is.
 func (m *manager) GetMemoryNUMANodes(logger klog.Logger, pod *v1.Pod, container *v1.Container) sets.Set[int] {
 	record := m.published().Records().Pod(string(pod.UID))
-	blocks, recorded := record.Containers[container.Name]
+	blocks := record.Containers[container.Name]
 	nodes := sets.New[int]()
 	for _, b := range blocks {
 		nodes.Insert(b.Nodes.List()...)
 	}
-	if recorded && len(blocks) == 0 {
-		nodes.Insert(record.Nodes().List()...)
+	if len(blocks) == 0 && !record.IsEmpty() {
+		if asked, err := specOf(pod); err == nil {
+			c, _ := asked.Container(container.Name)
+			if c.Kind == podplan.StandardInit && len(asked.ExclusiveMemory(c)) > 0 {
+				nodes.Insert(record.Nodes().List()...)
+			}
+		}
 	}
 	if nodes.Len() == 0 {
 		return nil

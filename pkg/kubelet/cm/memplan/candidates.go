@@ -3,6 +3,7 @@
 package memplan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
@@ -21,75 +22,89 @@ const (
 	maxSteps = 1 << 14
 )
 
-// reusable is memory of ended init containers that a later container of the
-// same pod can have again, by the exact nodes that it lies on.
-type reusable map[numa.Set]podplan.Memory
-
 // query is a request with what each node can give for it, as vectors: entry r
 // of a vector is about resources[r].
 type query struct {
 	host      Host
 	resources []string
 	want      []uint64
-	reuse     reusable
+	offers    []offer
+	// ended are the blocks of the pod's standard init containers that have ended
+	// when what is planned runs. The offers are without them.
+	ended []Block
 	// capable are the nodes that can ever give something.
 	capable numa.Set
-	// idle and free are by node ID.
+	// idle is what a node has when nobody else is there, free what it is sure to
+	// have beside everything that may come to lie on it; by node ID.
 	idle, free map[int][]uint64
 }
 
-func (h Host) query(request podplan.Memory, reuse reusable) query {
-	q := query{host: h, resources: sortedNames(request), reuse: reuse, idle: map[int][]uint64{}, free: map[int][]uint64{}}
+func (h Host) query(request podplan.Memory, t tenant) query {
+	q := query{host: h, resources: sortedNames(request), idle: map[int][]uint64{}, free: map[int][]uint64{}}
 	q.capable = h.capable(q.resources)
+	record := h.records.Pod(t.uid)
+	for _, name := range t.ended {
+		q.ended = append(q.ended, record.Containers[name]...)
+	}
 	for _, name := range q.resources {
-		q.want = append(q.want, request[name])
+		want := request[name]
+		o := h.ledger(name, t).offer(want)
+		q.want = append(q.want, want)
+		q.offers = append(q.offers, o)
 		for id := range h.machine.ids.All() {
 			q.idle[id] = append(q.idle[id], h.machine.nodes[id][name].Allocatable)
-			q.free[id] = append(q.free[id], h.free(id, name))
+			q.free[id] = append(q.free[id], o.capacities[id]-min(o.capacities[id], load(numa.SetOf(id), o.charges)))
 		}
 	}
 	return q
 }
 
-// hints lists the sets of nodes that can hold the request now: single nodes and
-// groups in use, then sets of unused nodes by growing size. The preferred ones
-// are as narrow as the narrowest set that could hold it on an idle machine.
+// hints lists the sets of nodes that can hold the request now, by growing size.
+// The preferred ones are as narrow as the narrowest set that could hold it on
+// an idle machine. Nodes without CPUs are left out as long as others will do.
 func (q query) hints() []numa.Hint {
-	narrowest := q.narrowest()
+	narrowest, among := q.narrowest()
 	if narrowest == 0 {
 		return nil
 	}
-	var masks []numa.Set
-	var unused []int
-	for id := range q.host.machine.ids.All() {
-		u := q.host.usage[id]
-		switch {
-		case u.group.Size() > 1:
-			// Each group is looked at once, at its first node.
-			if first := u.group.List()[0]; first == id && q.holds(u.group) {
-				masks = append(masks, u.group)
-			}
-			continue
-		case q.capable.Contains(id) && q.holds(u.group):
-			masks = append(masks, u.group)
-		}
-		if q.capable.Contains(id) && u.assignments == 0 {
-			unused = append(unused, id)
-		}
-	}
-	for size := max(2, narrowest); size <= len(unused); size++ {
-		masks = q.appendSets(masks, unused, size, narrowest)
+	masks := q.masks(among, narrowest, narrowest)
+	if len(masks) == 0 && among != q.capable {
+		// How many nodes with CPUs it takes tells nothing about these.
+		masks = q.masks(q.capable, 2, narrowest)
 	}
 	hints := make([]numa.Hint, len(masks))
 	for i, mask := range masks {
-		hints[i] = numa.Hint{Nodes: mask, Preferred: mask.Size() == narrowest}
+		hints[i] = numa.Hint{Nodes: mask, Preferred: mask.Size() == narrowest && mask.IsSubsetOf(among)}
 	}
 	return hints
 }
 
+// local is the nodes that can give something and have CPUs.
+func (q query) local() numa.Set { return q.capable.Intersection(q.host.machine.withCPUs) }
+
+// masks lists the single nodes and the sets of at least from nodes, out of the
+// given ones, that can hold the request now.
+func (q query) masks(nodes numa.Set, from, narrowest int) []numa.Set {
+	var masks []numa.Set
+	for id := range nodes.All() {
+		if one := numa.SetOf(id); q.fits(one) {
+			masks = append(masks, one)
+		}
+	}
+	for _, o := range q.offers {
+		nodes = nodes.Difference(o.closed)
+	}
+	ids := nodes.List()
+	for size := max(2, from); size <= len(ids); size++ {
+		masks = q.appendSets(masks, ids, size, narrowest)
+	}
+	return masks
+}
+
 // appendSets appends the sets of size nodes out of ids that hold the request:
-// all of them, or, when there are too many to try, the runs of neighbours and,
-// if no run will do, one set found by searching.
+// all of them or, when there are too many to try, the runs of neighbours and the
+// sets on which something lies already and, if none of these will do, one set
+// found by searching.
 func (q query) appendSets(masks []numa.Set, ids []int, size, narrowest int) []numa.Set {
 	limit := maxMasks
 	if size == narrowest {
@@ -99,14 +114,24 @@ func (q query) appendSets(masks []numa.Set, ids []int, size, narrowest int) []nu
 		return q.appendAll(masks, ids, size)
 	}
 	before := len(masks)
+	try := func(mask numa.Set) {
+		if !slices.Contains(masks[before:], mask) && q.fits(mask) {
+			masks = append(masks, mask)
+		}
+	}
 	for first := 0; first+size <= len(ids); first++ {
-		if run := numa.SetOf(ids[first : first+size]...); q.holds(run) {
-			masks = append(masks, run)
+		try(numa.SetOf(ids[first : first+size]...))
+	}
+	for _, o := range q.offers {
+		for _, c := range o.charges {
+			if c.nodes.Size() == size && c.nodes.IsSubsetOf(numa.SetOf(ids...)) {
+				try(c.nodes)
+			}
 		}
 	}
 	if len(masks) == before {
 		if mask, ok := q.search(q.free, ids, size); ok {
-			masks = append(masks, mask)
+			try(mask)
 		}
 	}
 	return masks
@@ -126,7 +151,7 @@ func (q query) appendAll(masks []numa.Set, ids []int, size int) []numa.Set {
 	var walk func(depth, from int, chosen numa.Set)
 	walk = func(depth, from int, chosen numa.Set) {
 		if depth == size {
-			if q.covers(sums[depth], chosen) {
+			if q.fitsWith(sums[depth], chosen) {
 				masks = append(masks, chosen)
 			}
 			return
@@ -142,40 +167,75 @@ func (q query) appendAll(masks []numa.Set, ids []int, size int) []numa.Set {
 	return masks
 }
 
-// holds reports whether the nodes have room for the request.
-func (q query) holds(nodes numa.Set) bool {
-	sums := make([]uint64, len(q.want))
-	for id := range nodes.All() {
-		for r, amount := range q.free[id] {
-			sums[r] = add(sums[r], amount)
-		}
-	}
-	return q.covers(sums, nodes)
-}
-
-// covers reports whether sums, which the nodes have free, cover the request
-// together with what can be used again there.
-func (q query) covers(sums []uint64, nodes numa.Set) bool {
-	for r, want := range q.want {
-		if sums[r] < want && add(sums[r], q.reuse[nodes][q.resources[r]]) < want {
+// fits reports whether the nodes have room for the request.
+func (q query) fits(nodes numa.Set) bool {
+	for r, o := range q.offers {
+		if more := q.notTakenOver(nodes, r); len(more) > 0 {
+			if !o.beside(nodes, more) {
+				return false
+			}
+		} else if !o.on(nodes) {
 			return false
 		}
 	}
 	return true
 }
 
+// fitsWith is fits for nodes, none of them closed, of which the sum of what each
+// is sure to have is known.
+func (q query) fitsWith(sums []uint64, nodes numa.Set) bool {
+	if len(q.ended) > 0 {
+		return q.fits(nodes)
+	}
+	for r, o := range q.offers {
+		if sums[r] >= q.want[r] {
+			if !o.spares(nodes) {
+				return false
+			}
+		} else if !o.on(nodes) {
+			return false
+		}
+	}
+	return true
+}
+
+// notTakenOver is what the pod's ended init containers go on holding when the
+// request is on the nodes: what it does not have again of them.
+func (q query) notTakenOver(nodes numa.Set, r int) []charge {
+	var left []charge
+	want := q.want[r]
+	for _, b := range q.ended {
+		if b.Resource != q.resources[r] {
+			continue
+		}
+		size := b.Size
+		if b.Nodes.IsSubsetOf(nodes) {
+			taken := min(want, size)
+			want, size = want-taken, size-taken
+		}
+		if size > 0 {
+			left = append(left, charge{b.Nodes, size})
+		}
+	}
+	return left
+}
+
 // narrowest is the smallest number of nodes that could hold the request on an
 // idle machine, 0 if all of them could not. With one resource it is exact; with
 // several it is exact unless the search for a set runs into maxSteps, which
-// takes more than a dozen nodes that are unlike in every resource.
-func (q query) narrowest() int {
-	ids := q.capable.List()
-	for size := 1; size <= len(ids); size++ {
-		if _, ok := q.search(q.idle, ids, size); ok {
-			return size
+// takes more than a dozen nodes that are unlike in every resource. Nodes without
+// CPUs count only if the others could not hold it all together; the answer
+// tells which nodes counted.
+func (q query) narrowest() (int, numa.Set) {
+	for _, among := range []numa.Set{q.local(), q.capable} {
+		ids := among.List()
+		for size := 1; size <= len(ids); size++ {
+			if _, ok := q.search(q.idle, ids, size); ok {
+				return size, among
+			}
 		}
 	}
-	return 0
+	return 0, numa.Set{}
 }
 
 // search looks for size nodes out of ids that together have what is wanted of
@@ -244,8 +304,9 @@ func (q query) compareRichness(a, b []uint64) int {
 }
 
 // best is the hint to take when nothing else decides: a preferred one before
-// the others, then the narrowest.
-func best(hints []numa.Hint) (numa.Hint, bool) {
+// the others, then the narrowest, then the one whose nodes without CPUs are the
+// nearest, then the smallest number.
+func (m Machine) best(hints []numa.Hint) (numa.Hint, bool) {
 	if len(hints) == 0 {
 		return numa.Hint{}, false
 	}
@@ -256,7 +317,7 @@ func best(hints []numa.Hint) (numa.Hint, bool) {
 			}
 			return 1
 		}
-		return compareMasks(a.Nodes, b.Nodes)
+		return cmp.Or(cmp.Compare(a.Nodes.Size(), b.Nodes.Size()), cmp.Compare(m.wayToCPUs(a.Nodes), m.wayToCPUs(b.Nodes)), compareMasks(a.Nodes, b.Nodes))
 	}), true
 }
 

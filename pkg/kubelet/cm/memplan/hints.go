@@ -3,7 +3,8 @@
 package memplan
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
@@ -28,7 +29,30 @@ func (h Host) ContainerHints(pod podplan.Pod, name string) []numa.Resource {
 	if blocks, ok := record.Containers[name]; ok || hasEnded(pod, record, c) {
 		return spread(request, recorded(nodesOf(blocks)))
 	}
-	return spread(request, h.query(request, reuseFor(pod, record, name)).hints())
+	t := tenant{pod.UID, earlierInits(pod, name)}
+	hints := h.query(request, t).hints()
+	if peak := peakOf(pod, c); !maps.Equal(peak, request) {
+		hints = h.withRoomFor(hints, peak, t)
+	}
+	return spread(request, hints)
+}
+
+// withRoomFor leaves out the hints whose nodes cannot be part of where the peak
+// fits, if a preferred hint remains.
+func (h Host) withRoomFor(hints []numa.Hint, peak podplan.Memory, t tenant) []numa.Hint {
+	wide := h.query(peak, t).hints()
+	var roomy []numa.Hint
+	preferred := false
+	for _, hint := range hints {
+		if slices.ContainsFunc(wide, func(w numa.Hint) bool { return hint.Nodes.IsSubsetOf(w.Nodes) }) {
+			roomy = append(roomy, hint)
+			preferred = preferred || hint.Preferred
+		}
+	}
+	if !preferred {
+		return hints
+	}
+	return roomy
 }
 
 // PodHints says where the memory of the pod as a whole could come from.
@@ -45,7 +69,7 @@ func (h Host) PodHints(pod podplan.Pod) []numa.Resource {
 			return spread(request, nil)
 		}
 	}
-	return spread(request, h.query(request, nil).hints())
+	return spread(request, h.query(request, tenant{}).hints())
 }
 
 // recorded is the hint that keeps what is recorded where it is. Nothing is
@@ -78,93 +102,60 @@ func nodesOf(blocks []Block) numa.Set {
 
 // choose decides on which nodes the request is allocated, given the affinity
 // that the topology manager decided on.
-func (h Host) choose(request podplan.Memory, reuse reusable, affinity numa.Hint) (numa.Set, error) {
-	q := h.query(request, reuse)
+func (h Host) choose(request podplan.Memory, t tenant, affinity numa.Hint) (numa.Set, error) {
+	q := h.query(request, t)
 	nodes, preferred := affinity.Nodes, affinity.Preferred
-	var hints []numa.Hint
 	if affinity.Any {
-		hints = q.hints()
-		hint, ok := best(hints)
+		hint, ok := h.machine.best(q.hints())
 		if !ok {
-			return numa.Set{}, h.refuse(ErrNoRoom, request, affinity)
+			return numa.Set{}, h.refuse(ErrNoRoom, request, affinity, true)
 		}
 		if affinity.Preferred && !hint.Preferred {
-			return numa.Set{}, h.refuse(ErrNoPreferred, request, affinity)
+			return numa.Set{}, h.refuse(ErrNoPreferred, request, affinity, false)
 		}
-		nodes, preferred = hint.Nodes, hint.Preferred
+		return hint.Nodes, nil
 	}
 	// The affinity can name nodes that cannot give anything, because another
 	// provider's resource lies there; the kernel would refuse to bind memory
-	// to a node without any.
-	if !h.isGroup(nodes) {
-		nodes = nodes.Intersection(q.capable)
+	// to a node without any. And it can name nodes without CPUs where nobody
+	// asked for these.
+	nodes = nodes.Intersection(q.capable)
+	if local := nodes.Intersection(q.local()); !local.IsEmpty() && q.fits(local) {
+		return local, nil
 	}
-	if nodes.IsEmpty() || !q.holds(nodes) || h.insideGroup(nodes) {
-		if hints == nil {
-			hints = q.hints()
-		}
-		var wider []numa.Hint
-		for _, hint := range hints {
-			if nodes.IsSubsetOf(hint.Nodes) {
-				wider = append(wider, hint)
-			}
-		}
-		hint, ok := best(wider)
-		if !ok {
-			return numa.Set{}, h.refuse(ErrNoExtension, request, affinity)
-		}
-		if preferred && !hint.Preferred {
-			return numa.Set{}, h.refuse(ErrNoPreferredExtension, request, affinity)
-		}
-		nodes = hint.Nodes
+	if !nodes.IsEmpty() && q.fits(nodes) {
+		return nodes, nil
 	}
-	if h.breaksGroups(nodes) {
-		return numa.Set{}, h.refuse(ErrGroup, request, affinity)
+	hints := q.hints()
+	hint, ok := h.machine.best(only(hints, func(hint numa.Set) bool { return nodes.IsSubsetOf(hint) }))
+	if !ok || preferred && !hint.Preferred {
+		// Less than the affinity will do as well: what others need on some of its
+		// nodes may be in the way.
+		if less, found := h.machine.best(only(hints, func(hint numa.Set) bool { return hint.IsSubsetOf(nodes) })); found && (less.Preferred || !preferred) {
+			return less.Nodes, nil
+		}
 	}
-	return nodes, nil
+	switch {
+	case ok && preferred && !hint.Preferred:
+		return numa.Set{}, h.refuse(ErrNoPreferredExtension, request, affinity, false)
+	case ok:
+		return hint.Nodes, nil
+	case h.unused(request, nodes):
+		return numa.Set{}, h.refuse(ErrGroup, request, affinity, len(hints) == 0)
+	}
+	return numa.Set{}, h.refuse(ErrNoExtension, request, affinity, len(hints) == 0)
 }
 
-// isGroup reports whether the nodes are exactly a group in use.
-func (h Host) isGroup(nodes numa.Set) bool {
-	for id := range nodes.All() {
-		u, ok := h.usage[id]
-		return ok && u.group == nodes
-	}
-	return false
+func only(hints []numa.Hint, wanted func(numa.Set) bool) []numa.Hint {
+	return slices.DeleteFunc(slices.Clone(hints), func(h numa.Hint) bool { return !wanted(h.Nodes) })
 }
 
-// insideGroup reports whether the nodes are a part of a wider group. Taking
-// memory from the part alone would leave the group with memory that it counts
-// on and does not have, and what the part has free is a convention only; so
-// such a request is extended to the group.
-func (h Host) insideGroup(nodes numa.Set) bool {
-	for id := range nodes.All() {
-		u, ok := h.usage[id]
-		return ok && u.group != nodes && nodes.IsSubsetOf(u.group)
-	}
-	return false
-}
-
-// Explain says in a few words why the hints are as they are: what the
-// container, or the pod when the name is empty, asks for and what each node
-// has. It is empty when nothing is asked for or everything is recorded.
-func (h Host) Explain(pod podplan.Pod, name string) string {
-	request := pod.PodMemory()
-	record := h.records.Pod(pod.UID)
-	settled := !record.IsEmpty()
+// crowded reports whether there is no room for the request although as much is
+// free.
+func (h Host) crowded(pod podplan.Pod, name string, request podplan.Memory) bool {
+	t := tenant{}
 	if name != "" {
-		c, _ := pod.Container(name)
-		request = pod.ExclusiveMemory(c)
-		_, settled = record.Containers[name]
-		settled = settled || record.Whole()
+		t = tenant{pod.UID, earlierInits(pod, name)}
 	}
-	if len(request) == 0 || settled {
-		return ""
-	}
-	if name == "" && pod.Budget != nil {
-		if _, err := carve(pod, nil); err != nil {
-			return err.Error()
-		}
-	}
-	return fmt.Sprintf("%s requested; %s", amounts(request), h.Describe(request))
+	return h.unused(request, h.machine.ids) && len(h.query(request, t).hints()) == 0
 }

@@ -4,9 +4,9 @@ package memplan
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
 // Host is a machine and what is recorded on it, with everything that follows
@@ -21,7 +21,7 @@ type Host struct {
 type nodeUsage struct {
 	assignments int
 	// group is the widest set of nodes that a block on this node lies on; the
-	// node alone when there is none.
+	// node alone when there is none. The state file has it.
 	group numa.Set
 	used  map[string]uint64
 	// missing is what is recorded here but the node does not have.
@@ -35,41 +35,38 @@ func NewHost(m Machine, r Records) Host {
 	for id := range m.ids.All() {
 		h.usage[id] = &nodeUsage{group: numa.SetOf(id), used: map[string]uint64{}, missing: map[string]uint64{}}
 	}
-	var charges []Block
+	charges := map[string][]charge{}
 	for _, pod := range r.All() {
-		charges = slices.AppendSeq(charges, pod.Charges())
+		for b := range pod.Charges() {
+			charges[b.Resource] = append(charges[b.Resource], charge{b.Nodes.Intersection(m.ids), b.Size})
+			for id := range b.Nodes.Intersection(m.ids).All() {
+				u := h.usage[id]
+				u.assignments++
+				if u.group.Size() < b.Nodes.Size() {
+					u.group = b.Nodes
+				}
+			}
+		}
 	}
-	// A block on one node can only be on that node, one on two can give way.
-	// So the narrow ones are placed first, and the rest of the order is that
-	// of the records, which is fixed.
-	slices.SortStableFunc(charges, func(a, b Block) int { return a.Nodes.Size() - b.Nodes.Size() })
-	for _, b := range charges {
-		h.charge(b)
+	for resource, list := range charges {
+		h.use(resource, list)
 	}
 	return h
 }
 
-// charge takes the block from its nodes, the lowest ID first.
-func (h Host) charge(b Block) {
-	left := b.Size
-	last := -1
-	for id := range b.Nodes.All() {
-		u, ok := h.usage[id]
-		if !ok {
-			continue
+// use spreads the charges of a resource over their nodes.
+func (h Host) use(resource string, charges []charge) {
+	capacity := h.machine.capacities(resource)
+	f := capacity.place(joined(charges))
+	for i, source := range f.sources {
+		for id := range source.nodes.All() {
+			h.usage[id].used[resource] += f.taken[i][id]
 		}
-		last = id
-		u.assignments++
-		if u.group.Size() < b.Nodes.Size() {
-			u.group = b.Nodes
+		if short := source.size - f.placed[i]; short > 0 {
+			ids := source.nodes.List()
+			u := h.usage[ids[len(ids)-1]]
+			u.missing[resource] = add(u.missing[resource], short)
 		}
-		taken := min(left, h.free(id, b.Resource))
-		u.used[b.Resource] += taken
-		left -= taken
-	}
-	if left > 0 && last >= 0 {
-		u := h.usage[last]
-		u.missing[b.Resource] = add(u.missing[b.Resource], left)
 	}
 }
 
@@ -90,15 +87,17 @@ type NodeState struct {
 	// Assignments is the number of blocks that lie on the node, wholly or in
 	// part.
 	Assignments int
-	// Group is the node and those that a multi-node allocation ties it to.
+	// Group is the widest set of nodes on which something lies that may lie on
+	// this node; the node alone when there is none.
 	Group numa.Set
 	// Resources is in the order of Machine.Resources.
 	Resources []ResourceState
 }
 
 // ResourceState is the derived state of one resource of a NUMA node; Used and
-// Free add up to Allocatable. How a multi-node block is spread inside its
-// group is a convention, only the sums over the group mean something.
+// Free add up to Allocatable. How a block on several nodes is spread is a
+// convention; only sums over all nodes that such blocks tie together mean
+// something.
 type ResourceState struct {
 	Name string
 	Capacity
@@ -145,6 +144,17 @@ func (h Host) freeOn(nodes numa.Set, resource string) uint64 {
 	return sum
 }
 
+// unused reports whether the nodes have as much left as is asked for, be it that
+// others count on it.
+func (h Host) unused(request podplan.Memory, nodes numa.Set) bool {
+	for name, size := range request {
+		if h.freeOn(nodes, name) < size {
+			return false
+		}
+	}
+	return true
+}
+
 // capable is the set of nodes that can ever give something of a resource that
 // is asked for.
 func (h Host) capable(resources []string) numa.Set {
@@ -157,16 +167,4 @@ func (h Host) capable(resources []string) numa.Set {
 		}
 	}
 	return set
-}
-
-// breaksGroups reports whether an allocation on the nodes would break the rule
-// that a node is used either for single-node allocations or by one group.
-func (h Host) breaksGroups(nodes numa.Set) bool {
-	for id := range nodes.All() {
-		u, ok := h.usage[id]
-		if ok && u.assignments > 0 && u.group != nodes {
-			return true
-		}
-	}
-	return false
 }

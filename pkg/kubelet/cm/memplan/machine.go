@@ -24,6 +24,8 @@ type NodeSpec struct {
 	HugePages map[string]uint64
 	// Reserved is what the system keeps, by resource name.
 	Reserved map[string]uint64
+	// NoCPUs is set for a node of memory alone, as that of a GPU or of CXL.
+	NoCPUs bool
 }
 
 // Capacity is what one NUMA node has of one resource, in bytes.
@@ -40,6 +42,9 @@ type Capacity struct {
 type Machine struct {
 	ids   numa.Set
 	nodes map[int]map[string]Capacity
+	// withCPUs are the nodes that have CPUs; all, when none has.
+	withCPUs  numa.Set
+	distances *numa.Distances
 }
 
 // NewMachine refuses, naming the node and the amounts, a node that has less
@@ -60,8 +65,54 @@ func NewMachine(specs []NodeSpec) (Machine, error) {
 		}
 		m.ids = m.ids.Union(one)
 		m.nodes[spec.ID] = table
+		if !spec.NoCPUs {
+			m.withCPUs = m.withCPUs.Union(one)
+		}
+	}
+	if m.withCPUs.IsEmpty() {
+		m.withCPUs = m.ids
 	}
 	return m, nil
+}
+
+// WithDistances returns the machine with the distances between its nodes, which
+// decide between nodes without CPUs.
+func (m Machine) WithDistances(d *numa.Distances) Machine {
+	m.distances = d
+	return m
+}
+
+// wayToCPUs is how far the nodes without CPUs among the given ones are, in sum,
+// from those with CPUs among them or, if there are none, from any: 0 for nodes
+// that all have CPUs, or when distances are not known.
+func (m Machine) wayToCPUs(nodes numa.Set) uint64 {
+	near := nodes.Intersection(m.withCPUs)
+	if near.IsEmpty() {
+		near = m.withCPUs
+	}
+	var sum uint64
+	for far := range nodes.Difference(m.withCPUs).All() {
+		sum = add(sum, m.way(near, far))
+	}
+	return sum
+}
+
+// way is the distance of a node from the nearest of others, 0 when it is not
+// known.
+func (m Machine) way(from numa.Set, to int) uint64 {
+	if m.distances == nil {
+		return 0
+	}
+	least, known := ^uint64(0), false
+	for id := range from.All() {
+		if d, ok := m.distances.Between(id, to); ok {
+			least, known = min(least, d), true
+		}
+	}
+	if !known {
+		return 0
+	}
+	return least
 }
 
 func (s NodeSpec) table() (map[string]Capacity, error) {
@@ -109,6 +160,15 @@ func (m Machine) Resources(node int) iter.Seq2[string, Capacity] {
 			}
 		}
 	}
+}
+
+// capacities is what each node can give of the resource.
+func (m Machine) capacities(resource string) capacities {
+	var c capacities
+	for id := range m.ids.All() {
+		c[id] = m.nodes[id][resource].Allocatable
+	}
+	return c
 }
 
 // Check fails when the pod uses a NUMA node or a resource that the machine does

@@ -8,14 +8,15 @@ import (
 )
 
 // PlanPod plans the memory of a pod that is allocated as a whole: its budget
-// on one set of nodes, carved for its containers. It returns the pod's new
-// record, the old one unchanged when the pod is recorded completely. What is
-// recorded stays as it is: missing containers are carved out of the recorded
-// total, and a pod whose containers were allocated one by one stays so.
+// on one set of nodes, carved for its containers, and each part of it near the
+// CPUs of its container where these are known. It returns the pod's new record,
+// the old one unchanged when the pod is recorded completely. What is recorded
+// stays as it is: missing containers are carved out of the recorded total, and a
+// pod whose containers were allocated one by one stays so.
 //
 // It fails with podplan.EmptyPoolError or podplan.OverBudgetError for a budget
 // that cannot be carved, and with a Refusal when there is no room.
-func (h Host) PlanPod(pod podplan.Pod, affinity numa.Hint) (PodRecord, error) {
+func (h Host) PlanPod(pod podplan.Pod, affinity numa.Hint, near Near) (PodRecord, error) {
 	record := h.records.Pod(pod.UID)
 	switch {
 	case record.Whole():
@@ -31,15 +32,15 @@ func (h Host) PlanPod(pod podplan.Pod, affinity numa.Hint) (PodRecord, error) {
 	if err != nil {
 		return record, err
 	}
-	nodes, err := h.choose(request, nil, affinity)
+	nodes, err := h.choose(request, tenant{}, affinity)
 	if err != nil {
 		return record, err
 	}
-	planned := PodRecord{Pod: blocksOf(request, nodes), Containers: map[string][]Block{}}
+	planned := PodRecord{Pod: blocksOf(request, nodes), Containers: map[string][]Block{}, asked: &pod}
 	for _, c := range pod.Containers {
 		planned.Containers[c.Name] = blocksOf(slices[c.Name], nodes)
 	}
-	return planned, nil
+	return h.placeNear(planned, near), nil
 }
 
 // Holds reports whether the pod has everything that it asks for on record.
@@ -83,6 +84,7 @@ func complete(pod podplan.Pod, record PodRecord) PodRecord {
 		return record
 	}
 	nodes := record.Nodes()
+	record.asked = &pod
 	for _, c := range pod.Containers {
 		if _, ok := record.Containers[c.Name]; !ok {
 			record = record.with(c.Name, blocksOf(slices[c.Name], nodes))

@@ -27,10 +27,16 @@ type PodRecord struct {
 	// there, it is what the machine is charged with, and the containers' blocks
 	// only say how it is carved.
 	Pod []Block
-	// Containers holds the blocks of each container. A standard init container
-	// that has ended and given its memory back keeps an entry without blocks,
-	// so that it is not given memory again when the kubelet restarts.
+	// Containers holds the blocks of each container. Those of a standard init
+	// container are smaller than what it was given by what later containers have
+	// of it again, down to blocks of nothing, which say where it lies. The pod
+	// keeps the rest for life, since its init containers run again when its
+	// sandbox is made anew. An entry without blocks, as earlier versions wrote
+	// them, is one that gave back what it had.
 	Containers map[string][]Block
+	// asked is what the pod asks for, nil as long as that is not known; see
+	// Records.Know. It is no part of what is recorded.
+	asked *podplan.Pod
 }
 
 // IsEmpty reports whether nothing is recorded.
@@ -159,14 +165,18 @@ func (p PodRecord) keep(keep func(container string) bool) PodRecord {
 	return p
 }
 
-// Without returns the record without the container. What the pod was given as
-// a whole goes with its last container; marks of ended init containers do not
-// keep a pod alive.
+// Without returns the record without the container. What the pod was given goes
+// with its last long-running container: its init containers have ended.
 func (p PodRecord) Without(container string) PodRecord {
 	p = p.keep(func(name string) bool { return name != container })
-	for _, blocks := range p.Containers {
-		if p.Whole() || len(blocks) > 0 {
+	for name, blocks := range p.Containers {
+		if p.asked == nil && (p.Whole() || len(blocks) > 0) {
 			return p
+		}
+		if p.asked != nil {
+			if c, ok := p.asked.Container(name); ok && c.Kind.LongRunning() {
+				return p
+			}
 		}
 	}
 	return PodRecord{}

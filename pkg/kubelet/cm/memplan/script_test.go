@@ -3,6 +3,7 @@
 package memplan
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -19,14 +20,16 @@ import (
 
 // TestScripts runs the golden scripts under testdata. Commands:
 //
-//	machine                       one line a node: "0 memory=32Gi reserved=1Gi hugepages-2Mi=2Gi"
+//	machine                       one line a node: "0 memory=32Gi reserved=1Gi hugepages-2Mi=2Gi",
+//	    "2 no-cpus memory=..." for one without CPUs; "distances 10 20 80" is the
+//	    next node's row
 //	hints UID [container=NAME]    hints for the pod, or for the container
 //	admit UID scope=pod|container [affinity=NODES|NODES*|any|promised]
 //	    the pod's lines: "budget cpu=8 memory=16Gi", then one a container:
-//	    "init|sidecar|app NAME [cpu=N] [memory=SIZE] [hugepages-2Mi=SIZE]".
+//	    "init|sidecar|app NAME [near=NODES] [cpu=N] [memory=SIZE] [hugepages-2Mi=SIZE]";
+//	    near are the nodes of its CPUs.
 //	    Without affinity the best hint is taken; "*" is a preferred one, and
 //	    "promised" any, preferred.
-//	start UID container=NAME      the container starts
 //	forget UID [containers=(...)] [pod]  drops parts of a record, as a foreign file may lack them
 //	restart                       every pod is admitted again, twice; nothing may change
 //	shrink                        a new machine under the same records
@@ -34,7 +37,7 @@ import (
 //	state
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := &script{pods: map[string]podplan.Pod{}, scopes: map[string]string{}}
+		s := &script{pods: map[string]podplan.Pod{}, near: map[string]Near{}, scopes: map[string]string{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			s.out.Reset()
 			s.run(t, d)
@@ -46,6 +49,7 @@ func TestScripts(t *testing.T) {
 type script struct {
 	host   Host
 	pods   map[string]podplan.Pod
+	near   map[string]Near
 	scopes map[string]string
 	out    strings.Builder
 }
@@ -64,6 +68,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) {
 			s.printf("%v\n", err)
 			return
 		}
+		m = m.WithDistances(distancesFromText(t, d.Input, m))
 		s.host = NewHost(m, s.host.Records())
 		s.printNodes()
 	case "hints":
@@ -75,6 +80,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) {
 		s.printf("%s", hintsText(resources))
 	case "admit":
 		s.pods[uid], s.scopes[uid] = podFromText(t, uid, d.Input), argument(t, d, "scope")
+		s.near[uid] = nearFromText(d.Input)
 		record, err := s.admit(uid, argument(t, d, "affinity"), true)
 		if err != nil {
 			delete(s.pods, uid)
@@ -82,10 +88,6 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) {
 			return
 		}
 		s.host = s.host.With(uid, record)
-		s.printPod(uid)
-		s.printNodes()
-	case "start":
-		s.host = s.host.With(uid, s.host.Started(s.pods[uid], argument(t, d, "container")))
 		s.printPod(uid)
 		s.printNodes()
 	case "forget":
@@ -147,9 +149,14 @@ func (s *script) admit(uid, affinity string, verbose bool) (PodRecord, error) {
 		case len(resources) == 0 || resources[0].NoPreference:
 			return numa.Hint{Any: true, Preferred: true}, nil
 		}
-		hint, ok := best(resources[0].Hints)
+		hint, ok := s.host.machine.best(resources[0].Hints)
 		if !ok {
-			return hint, fmt.Errorf("no hint; %s", s.host.Explain(pod, ""))
+			report := s.host.Report(pod, "")
+			why := []string{"no hint", report.Cause}
+			for _, demand := range report.Demands {
+				why = append(why, demand.Resource+": "+demand.String())
+			}
+			return hint, errors.New(strings.Join(slices.DeleteFunc(why, func(s string) bool { return s == "" }), "; "))
 		}
 		return hint, nil
 	}
@@ -158,7 +165,7 @@ func (s *script) admit(uid, affinity string, verbose bool) (PodRecord, error) {
 		if err != nil {
 			return PodRecord{}, err
 		}
-		return s.host.PlanPod(pod, hint)
+		return s.host.PlanPod(pod, hint, s.near[uid])
 	}
 	host := s.host
 	for _, c := range pod.Containers {
@@ -261,11 +268,17 @@ func machineFromText(t *testing.T, text string) []NodeSpec {
 	var specs []NodeSpec
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
+		if fields[0] == "distances" {
+			continue
+		}
 		id, err := strconv.Atoi(fields[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		spec := NodeSpec{ID: id, HugePages: map[string]uint64{}, Reserved: map[string]uint64{}}
+		if slices.Contains(fields, "no-cpus") {
+			spec.NoCPUs, fields = true, fields[1:]
+		}
 		for name, size := range sizes(t, fields[1:]) {
 			switch kept, reserved := strings.CutPrefix(name, "reserved-"); {
 			case name == "memory":
@@ -281,6 +294,46 @@ func machineFromText(t *testing.T, text string) []NodeSpec {
 		specs = append(specs, spec)
 	}
 	return specs
+}
+
+// distancesFromText reads the machine's distances, if there are any.
+func distancesFromText(t *testing.T, text string, m Machine) *numa.Distances {
+	var rows [][]uint64
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); fields[0] == "distances" {
+			var row []uint64
+			for _, field := range fields[1:] {
+				n, err := strconv.ParseUint(field, 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				row = append(row, n)
+			}
+			rows = append(rows, row)
+		}
+	}
+	if rows == nil {
+		return nil
+	}
+	d, err := numa.NewDistances(m.Nodes().List(), rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// nearFromText reads the nodes of the containers' CPUs.
+func nearFromText(text string) Near {
+	near := Near{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		for _, field := range fields {
+			if nodes, ok := strings.CutPrefix(field, "near="); ok {
+				near[fields[1]] = nodesFromText(nodes)
+			}
+		}
+	}
+	return near
 }
 
 // podFromText reads a pod that is managed; see TestScripts for the form.
@@ -310,6 +363,9 @@ func sizes(t *testing.T, fields []string) map[string]uint64 {
 	values := map[string]uint64{}
 	for _, field := range fields {
 		name, text, _ := strings.Cut(field, "=")
+		if name == "near" {
+			continue
+		}
 		shift := 0
 		if unit, ok := strings.CutSuffix(text, "i"); ok {
 			shift = 10 * (1 + strings.IndexByte("KMGT", unit[len(unit)-1]))

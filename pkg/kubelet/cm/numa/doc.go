@@ -22,7 +22,10 @@
 //     the most demanding resource needs (each resource's smallest mask, and of
 //     these the largest);
 //   - among equal sizes the one with the smallest mean distance, when distances
-//     are given, and then the smallest binary number.
+//     are given;
+//   - then, when a TieBreak asks for it, the one of which the most or the least is
+//     allocated (usage.go);
+//   - and then the smallest binary number.
 //
 // This is a total order on (preferred, mask), so the winner does not depend on
 // the order of resources and hints. The kubelet finds the same winner by
@@ -37,9 +40,15 @@
 // matter, and then just the set of masks that can be reached, not how: it is
 // built resource by resource and never has more than 2^n masks (reach.go).
 //
+// # Locality
+//
+// With MergeOptions.Locality a result that is not preferred is chosen by another
+// rule, which keeps CPUs and memory together whatever the devices say; it is
+// written down in locality.go.
+//
 // # Limits
 //
-// Exact for up to 16 nodes that all resources have in common; see reach.go for
+// Node IDs are 0 to 63, see MaxNodes. Exact for up to 16 nodes that all resources have in common; see reach.go for
 // what is done beyond. A preferred result is always exact.
 //
 // # Example

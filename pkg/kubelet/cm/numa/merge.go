@@ -9,41 +9,40 @@ type MergeOptions struct {
 	SingleNode bool
 	// Distances, if given, decide between masks of the same size.
 	Distances *Distances
-}
-
-// Merged is the outcome of Merge.
-type Merged struct {
-	// Hint is the best affinity. When no choice of hints has a node in common
-	// it is the set of all nodes, not preferred.
-	Hint Hint
-	// Objections say which resources stood in the way of a preferred affinity,
-	// in the order of the resources. There are none when Hint is preferred.
-	Objections []Objection
+	// TieBreak decides, by Usage, between masks that are equally good. Without
+	// a Usage every node counts as idle.
+	TieBreak TieBreak
+	Usage    *Usage
+	// Locality, if given, keeps CPUs and memory together when there is no
+	// preferred result. See locality.go.
+	Locality *Distances
 }
 
 // Merge finds the best affinity for resources on a machine whose online nodes
-// are all. See the package comment.
-func Merge(all Set, resources []Resource, opts MergeOptions) Merged {
-	lists := make([][]Hint, len(resources))
-	for i, r := range resources {
-		lists[i] = r.choices(opts.SingleNode)
-	}
+// are all. See the package comment. When no choice of hints has a node in
+// common it is the set of all nodes, not preferred; Objections says why a
+// result is not preferred.
+func Merge(all Set, resources []Resource, opts MergeOptions) Hint {
+	w := newWorkspace()
+	defer w.release()
+	lists := w.choices(resources, opts.SingleNode)
 
-	narrowest := picker{distances: opts.Distances, rank: func(size int) int { return size }}
-	eachPreferred(lists, all, narrowest.offer)
+	narrowest := picker{distances: opts.Distances, tieBreak: opts.TieBreak, usage: opts.Usage}
+	w.preferred(lists, all, &narrowest)
 	if narrowest.found {
-		return Merged{Hint: Hint{Nodes: narrowest.best, Preferred: true}}
+		return Hint{Nodes: narrowest.best, Preferred: true}
 	}
-
-	best := picker{distances: opts.Distances, rank: nearestTo(neededSize(lists))}
-	eachReachable(lists, all, &best)
+	if opts.Locality != nil && !opts.SingleNode {
+		if nodes, ok := w.together(all, resources, opts); ok {
+			return Hint{Nodes: nodes}
+		}
+	}
+	best := picker{target: neededSize(lists), distances: opts.Distances, tieBreak: opts.TieBreak, usage: opts.Usage}
+	w.reachable(lists, all, &best)
 	if !best.found {
 		best.best = all
 	}
-	return Merged{
-		Hint:       Hint{Nodes: best.best},
-		Objections: objections(all, resources, lists, opts.SingleNode),
-	}
+	return Hint{Nodes: best.best}
 }
 
 var (
@@ -53,88 +52,110 @@ var (
 
 // choices returns the hints among which one is chosen for r. A resource that
 // cannot be had does not restrict the others but spoils every preference.
-func (r Resource) choices(singleNode bool) []Hint {
-	list := r.Hints
+func (r Resource) choices() []Hint {
 	switch {
 	case r.NoPreference:
-		list = dontCare
-	case len(list) == 0:
-		list = unavailable
+		return dontCare
+	case len(r.Hints) == 0:
+		return unavailable
 	}
-	if !singleNode {
-		return list
-	}
-	single := make([]Hint, 0, MaxNodes)
-	for _, h := range list {
-		if h.Preferred && (h.Any || h.Nodes.Size() == 1) {
-			single = append(single, h)
-		}
-	}
-	return single
+	return r.Hints
 }
+
+// ofOneNode reports whether a policy that knows single nodes only looks at the
+// hint.
+func (h Hint) ofOneNode() bool { return h.Preferred && (h.Any || h.Nodes.Size() == 1) }
 
 // neededSize is T: the largest of the resources' smallest masks. Masks count as
 // they were given, with nodes that are not online.
 func neededSize(lists [][]Hint) int {
 	needed := 0
 	for _, list := range lists {
-		smallest := MaxNodes + 1
-		for _, h := range list {
-			if !h.Any {
-				smallest = min(smallest, h.Nodes.Size())
-			}
-		}
-		if smallest <= MaxNodes {
+		if smallest := smallestSize(list); smallest <= MaxNodes {
 			needed = max(needed, smallest)
 		}
 	}
 	return needed
 }
 
-// nearestTo ranks sizes for results that are not preferred: target first, then
-// the sizes below it downwards, then those above it upwards.
-func nearestTo(target int) func(int) int {
-	return func(size int) int {
-		if size <= target {
-			return target - size
+// smallestSize is the size of the smallest mask, MaxNodes+1 if there is none.
+func smallestSize(list []Hint) int {
+	smallest := MaxNodes + 1
+	for _, h := range list {
+		if !h.Any {
+			smallest = min(smallest, h.Nodes.Size())
 		}
-		return MaxNodes + size
 	}
+	return smallest
+}
+
+// nearestTo ranks sizes for results that are not preferred: target first, then
+// the sizes below it downwards, then those above it upwards. With target 0,
+// which no result has, the narrowest is the best.
+func nearestTo(target, size int) int {
+	if size <= target {
+		return target - size
+	}
+	return MaxNodes + size
 }
 
 // picker keeps the best of the sets that it is offered: the lowest rank of the
-// size, then the smallest mean distance, then the smallest number.
+// size, then the smallest mean distance, then those nearest to elsewhere, then
+// what the tie-break says, then the smallest number.
 type picker struct {
-	rank      func(size int) int
+	target    int
 	distances *Distances
+	elsewhere *elsewhere
+	tieBreak  TieBreak
+	usage     *Usage
 
 	found bool
 	best  Set
 	mean  float64
+	away  uint64
+	load  int
 }
 
 func (p *picker) offer(s Set) {
 	if s.IsEmpty() || p.found && s == p.best {
 		return
 	}
-	better, mean := !p.found, 0.0
+	order := -1 // as cmp.Compare: s against the best
 	if p.found {
-		old, rank := p.rank(p.best.Size()), p.rank(s.Size())
+		old, rank := nearestTo(p.target, p.best.Size()), nearestTo(p.target, s.Size())
 		if rank > old {
 			return // the usual case; spares the distances
 		}
-		better = rank < old
+		order = rank - old
 	}
+	var mean float64
 	if p.distances != nil {
 		mean = p.distances.Mean(s)
 	}
-	if !better && mean != p.mean {
+	if order == 0 && mean != p.mean {
 		if mean > p.mean {
 			return
 		}
-		better = true
+		order = -1
 	}
-	if better || s.word < p.best.word {
-		p.found, p.best, p.mean = true, s, mean
+	var away uint64
+	if p.elsewhere != nil {
+		away = p.elsewhere.distance(s)
+	}
+	if order == 0 && away != p.away {
+		if away > p.away {
+			return
+		}
+		order = -1
+	}
+	load := p.tieBreak.rank(p.usage, s)
+	if order == 0 && load != p.load {
+		if load > p.load {
+			return
+		}
+		order = -1
+	}
+	if order < 0 || s.word < p.best.word {
+		p.found, p.best, p.mean, p.away, p.load = true, s, mean, away, load
 	}
 }

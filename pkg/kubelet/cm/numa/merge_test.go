@@ -18,11 +18,8 @@ func TestMergeIsNaiveMerge(t *testing.T) {
 		p := randomProblem(r)
 		want := naiveMerge(p.all, p.resources, p.opts)
 		got := Merge(p.all, p.resources, p.opts)
-		if got.Hint != want {
-			t.Fatalf("got %+v, want %+v for %s", got.Hint, want, p)
-		}
-		if got.Hint.Preferred && len(got.Objections) > 0 {
-			t.Fatalf("objections %v to a preferred hint for %s", got.Objections, p)
+		if got != want {
+			t.Fatalf("got %+v, want %+v for %s", got, want, p)
 		}
 		if want.Preferred {
 			preferred++
@@ -42,7 +39,7 @@ func TestMergeInAllOrders(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
 		p := randomProblem(r)
-		want := Merge(p.all, p.resources, p.opts).Hint
+		want := Merge(p.all, p.resources, p.opts)
 		permutations(p.resources, func(resources []Resource) {
 			shuffled := slices.Clone(resources)
 			for i := range shuffled {
@@ -52,7 +49,7 @@ func TestMergeInAllOrders(t *testing.T) {
 					h[a], h[b] = h[b], h[a]
 				})
 			}
-			if got := Merge(p.all, shuffled, p.opts).Hint; got != want {
+			if got := Merge(p.all, shuffled, p.opts); got != want {
 				t.Fatalf("Merge depends on the order: %+v and %+v for %s", got, want, p)
 			}
 			if got := naiveMerge(p.all, shuffled, p.opts); got != want {
@@ -93,16 +90,10 @@ func TestReachDenseIsReachPairs(t *testing.T) {
 				lists[i] = append(lists[i], Hint{Nodes: SetFromBits(r.Uint64()), Any: r.IntN(10) == 0})
 			}
 		}
-		pick := picker{rank: nearestTo(r.IntN(6))}
+		pick := picker{target: r.IntN(6)}
 		dense := pick
-		reachDense(lists, newFrame(core), &dense)
-		reached := []uint64{core.word}
-		for _, list := range lists {
-			reached = intersections(reached, distinct(list, core), pick.rank)
-		}
-		for _, word := range reached {
-			pick.offer(Set{word})
-		}
+		newWorkspace().reachDense(lists, newFrame(core), &dense)
+		newWorkspace().reachPairs(lists, core, &pick)
 		if dense.best != pick.best || dense.found != pick.found {
 			t.Fatalf("dense {%s}, pairs {%s} for core {%s}, lists %v", dense.best, pick.best, core, lists)
 		}
@@ -145,10 +136,10 @@ func TestMergeOnManyNodes(t *testing.T) {
 		start := time.Now()
 		got := Merge(all, resources, MergeOptions{})
 		t.Logf("4 resources of %d hints, preferred=%t: %v", len(resources[0].Hints), agree, time.Since(start))
-		if agree && got.Hint != (Hint{Nodes: SetOf(40, 41), Preferred: true}) {
-			t.Errorf("got %+v, want 40-41, preferred", got.Hint)
+		if agree && got != (Hint{Nodes: SetOf(40, 41), Preferred: true}) {
+			t.Errorf("got %+v, want 40-41, preferred", got)
 		}
-		if !agree && (got.Hint.Preferred || got.Hint.Nodes.Size() != 1 || len(got.Objections) != 4) {
+		if !agree && (got.Preferred || got.Nodes.Size() != 1 || len(Objections(all, resources, false)) != 4) {
 			t.Errorf("got %+v, want one node (every resource needs one), not preferred, with 4 objections", got)
 		}
 	}
@@ -160,7 +151,7 @@ func TestMergeOnFewUsefulNodes(t *testing.T) {
 	all := firstNodes(36)
 	cpu := Resource{Name: "cpu", Hints: hintsOf(SetOf(0, 1), 2, func(s Set) bool { return s == SetOf(0) })}
 	gpu := Resource{Name: "gpu", Hints: hintsOf(all, 4, func(s Set) bool { return s == SetOf(1) })}
-	got := Merge(all, []Resource{gpu, cpu}, MergeOptions{}).Hint
+	got := Merge(all, []Resource{gpu, cpu}, MergeOptions{})
 	if got != (Hint{Nodes: SetOf(0)}) {
 		t.Errorf("got %+v, want node 0, not preferred", got)
 	}
@@ -175,7 +166,6 @@ func TestObjections(t *testing.T) {
 		lists  map[string][]Hint
 		want   string
 	}{
-		{"agreed", false, map[string][]Hint{"cpu": {one, both}, "memory": {one}}, ""},
 		{"none at all", false, map[string][]Hint{"cpu": {one}, "memory": {}},
 			"memory: not available on any set of NUMA nodes"},
 		{"too wide", false, map[string][]Hint{"cpu": {both}, "memory": {two}},
@@ -198,7 +188,7 @@ func TestObjections(t *testing.T) {
 				}
 			}
 			var got []string
-			for _, o := range Merge(all, resources, MergeOptions{SingleNode: c.single}).Objections {
+			for _, o := range Objections(all, resources, c.single) {
 				got = append(got, o.String())
 			}
 			if s := strings.Join(got, " | "); s != c.want {
@@ -230,13 +220,13 @@ func FuzzMerge(f *testing.F) {
 			}
 			p.resources = append(p.resources, r)
 		}
-		if got, want := Merge(p.all, p.resources, p.opts).Hint, naiveMerge(p.all, p.resources, p.opts); got != want {
+		if got, want := Merge(p.all, p.resources, p.opts), naiveMerge(p.all, p.resources, p.opts); got != want {
 			t.Fatalf("got %+v, want %+v for %s", got, want, p)
 		}
 	})
 }
 
-var sink Merged
+var sink Hint
 
 func BenchmarkMerge(b *testing.B) {
 	for _, n := range []int{8, 12, 16} {

@@ -49,7 +49,7 @@ func (o Objection) String() string {
 	}
 	names := make([]string, 0, shownMasks+1)
 	for i, s := range o.Preferred {
-		if i == shownMasks {
+		if i == shownMasks && len(o.Preferred) > shownMasks+1 {
 			names = append(names, fmt.Sprintf("%d others", len(o.Preferred)-shownMasks))
 			break
 		}
@@ -62,9 +62,14 @@ func (o Objection) String() string {
 	return fmt.Sprintf("%s: preferred on NUMA nodes %s, %s", o.Resource, strings.Join(names, " or "), why)
 }
 
-// objections explains why there was no preferred choice. Resources that differ
-// are of interest only when each of them could have been satisfied alone.
-func objections(all Set, resources []Resource, lists [][]Hint, singleNode bool) []Objection {
+// Objections says which resources stood in the way of a preferred affinity, in
+// the order of the resources. Resources that differ are of interest only when
+// each of them could have been satisfied alone. It is for results of Merge that
+// are not preferred.
+func Objections(all Set, resources []Resource, singleNode bool) []Objection {
+	w := newWorkspace()
+	defer w.release()
+	lists := w.choices(resources, singleNode)
 	var alone, apart []Objection
 	for i, r := range resources {
 		content, masks := preference(lists[i])

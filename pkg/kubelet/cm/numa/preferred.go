@@ -4,14 +4,13 @@ package numa
 
 import "slices"
 
-// eachPreferred offers the online part of every mask that all lists prefer.
+// preferred offers the online part of every mask that all lists prefer.
 //
 // A list with a preferred "any" is content with every mask. If all are, then
 // the choice of nothing but "any" is preferred too and stands for all nodes,
 // and so does each mask that only some of the lists prefer.
-func eachPreferred(lists [][]Hint, all Set, offer func(Set)) {
-	var demanding [][]Hint
-	var fewest, fewestCount int
+func (w *workspace) preferred(lists [][]Hint, all Set, pick *picker) {
+	w.demanding = w.demanding[:0]
 	for _, list := range lists {
 		content, count := preference(list)
 		if content {
@@ -20,42 +19,59 @@ func eachPreferred(lists [][]Hint, all Set, offer func(Set)) {
 		if count == 0 {
 			return
 		}
-		if len(demanding) == 0 || count < fewestCount {
-			fewest, fewestCount = len(demanding), count
-		}
-		demanding = append(demanding, list)
+		w.demanding = append(w.demanding, list)
 	}
-
-	if len(demanding) == 0 {
-		offer(all)
-		for _, list := range lists {
-			for _, h := range list {
-				if h.Preferred && !h.Any {
-					offer(h.Nodes.Intersection(all))
-				}
-			}
-		}
+	if len(w.demanding) > 0 {
+		w.common(w.demanding, true, func(s Set) { pick.offer(s.Intersection(all)) })
 		return
 	}
+	pick.offer(all)
+	for _, list := range lists {
+		for _, h := range list {
+			if h.Preferred && !h.Any {
+				pick.offer(h.Nodes.Intersection(all))
+			}
+		}
+	}
+}
 
+// common calls offer with each mask that every one of the lists has, or has as a
+// preferred one. "Any" is no mask; without lists there is none.
+func (w *workspace) common(lists [][]Hint, preferredOnly bool, offer func(Set)) {
+	if len(lists) == 0 {
+		return
+	}
 	// The shortest list is the sieve for the others, so that one very long
 	// list costs one look-up per hint and no memory.
-	words := make([]uint64, 0, fewestCount)
-	for _, h := range demanding[fewest] {
-		if h.Preferred {
+	fewest, fewestCount := 0, -1
+	for i, list := range lists {
+		count := 0
+		for _, h := range list {
+			if !h.Any && (h.Preferred || !preferredOnly) {
+				count++
+			}
+		}
+		if fewestCount < 0 || count < fewestCount {
+			fewest, fewestCount = i, count
+		}
+	}
+	words := w.words[:0]
+	for _, h := range lists[fewest] {
+		if !h.Any && (h.Preferred || !preferredOnly) {
 			words = append(words, h.Nodes.word)
 		}
 	}
 	slices.Sort(words)
 	words = slices.Compact(words)
-	agreed := make([]int, len(words)) // how many of the other lists agree, in their order
+	agreed := append(w.agreed[:0], make([]int, len(words))...) // how many of the other lists agree, in their order
+	w.words, w.agreed = words, agreed
 	others := 0
-	for i, list := range demanding {
+	for i, list := range lists {
 		if i == fewest {
 			continue
 		}
 		for _, h := range list {
-			if !h.Preferred {
+			if h.Any || preferredOnly && !h.Preferred {
 				continue
 			}
 			if at, ok := slices.BinarySearch(words, h.Nodes.word); ok && agreed[at] == others {
@@ -66,7 +82,7 @@ func eachPreferred(lists [][]Hint, all Set, offer func(Set)) {
 	}
 	for at, word := range words {
 		if agreed[at] == others {
-			offer(Set{word}.Intersection(all))
+			offer(Set{word})
 		}
 	}
 }

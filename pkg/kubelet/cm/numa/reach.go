@@ -30,9 +30,8 @@ const (
 	keptMasks     = 1 << 9
 )
 
-// eachReachable offers pick every non-empty mask that some choice of hints
-// leads to.
-func eachReachable(lists [][]Hint, all Set, pick *picker) {
+// reachable offers pick every non-empty mask that some choice of hints leads to.
+func (w *workspace) reachable(lists [][]Hint, all Set, pick *picker) {
 	core := all
 	pairs := 1
 	for _, list := range lists {
@@ -45,17 +44,22 @@ func eachReachable(lists [][]Hint, all Set, pick *picker) {
 		return
 	}
 	if n := core.Size(); n <= maxDenseNodes && pairs > fewPairs {
-		reachDense(lists, newFrame(core), pick)
+		w.reachDense(lists, newFrame(core), pick)
 		return
 	}
+	w.reachPairs(lists, core, pick)
+}
+
+func (w *workspace) reachPairs(lists [][]Hint, core Set, pick *picker) {
 	// Short lists first: they keep what is reached small.
-	lists = slices.Clone(lists)
-	slices.SortStableFunc(lists, func(a, b []Hint) int { return cmp.Compare(len(a), len(b)) })
-	reached := []uint64{core.word}
-	for _, list := range lists {
-		reached = intersections(reached, distinct(list, core), pick.rank)
+	w.sorted = append(w.sorted[:0], lists...)
+	slices.SortStableFunc(w.sorted, func(a, b []Hint) int { return cmp.Compare(len(a), len(b)) })
+	w.reached = append(w.reached[:0], core.word)
+	for _, list := range w.sorted {
+		w.list = distinct(w.list[:0], list, core)
+		w.intersect(pick.target)
 	}
-	for _, word := range reached {
+	for _, word := range w.reached {
 		pick.offer(Set{word})
 	}
 }
@@ -79,10 +83,9 @@ func (h Hint) within(core Set) Set {
 	return h.Nodes.Intersection(core)
 }
 
-// distinct returns the different masks of list within core, ascending. The
-// empty mask is kept out: nothing comes of it.
-func distinct(list []Hint, core Set) []uint64 {
-	words := make([]uint64, 0, len(list))
+// distinct returns, in the given slice, the different masks of list within core,
+// ascending. The empty mask is kept out: nothing comes of it.
+func distinct(words []uint64, list []Hint, core Set) []uint64 {
 	for _, h := range list {
 		if s := h.within(core); !s.IsEmpty() {
 			words = append(words, s.word)
@@ -92,80 +95,115 @@ func distinct(list []Hint, core Set) []uint64 {
 	return slices.Compact(words)
 }
 
-func intersections(a, b []uint64, rank func(int) int) []uint64 {
+// intersect replaces reached by its intersections with list.
+func (w *workspace) intersect(target int) {
+	a, b := w.reached, w.list
 	if len(a)*len(b) > maxPairs {
-		a, b = trim(a, rank), trim(b, rank)
+		w.trimmed[0] = trim(w.trimmed[0], a, target)
+		w.trimmed[1] = trim(w.trimmed[1], b, target)
+		a, b = w.trimmed[0], w.trimmed[1]
 	}
-	seen := make(map[uint64]struct{}, max(len(a), len(b)))
+	w.reached = w.distinctPairs(a, b)
+	slices.Sort(w.reached) // what trim keeps is to depend on nothing else
+}
+
+// distinctPairs returns the different intersections, in the memory of reached,
+// which must not be b; empty ones are left out. It looks for each in a table of
+// at least twice as many places, of which only as many are used as are needed,
+// since they have to be cleared.
+func (w *workspace) distinctPairs(a, b []uint64) []uint64 {
+	size := 1 << bits.Len(uint(2*len(a)*len(b)))
+	w.table = slices.Grow(w.table[:0], size)[:size]
+	clear(w.table)
+	a = append(w.trimmed[0][:0], a...) // a may be what is overwritten
+	w.trimmed[0] = a
+	found := w.reached[:0]
 	for _, x := range a {
 		for _, y := range b {
-			if x&y != 0 {
-				seen[x&y] = struct{}{}
+			word := x & y
+			if word == 0 {
+				continue
+			}
+			// The constant is 2^64 divided by the golden ratio (Knuth 6.4).
+			at := word * 0x9e3779b97f4a7c15 >> (64 - bits.Len(uint(size-1)))
+			for w.table[at] != 0 && w.table[at] != word {
+				at = (at + 1) % uint64(size)
+			}
+			if w.table[at] == 0 {
+				w.table[at] = word
+				found = append(found, word)
 			}
 		}
 	}
-	words := make([]uint64, 0, len(seen))
-	for word := range seen {
-		words = append(words, word)
-	}
-	slices.Sort(words) // what trim keeps must not depend on the map
-	return words
+	return found
 }
 
-// trim keeps the best and the widest of words, keptMasks in all.
-func trim(words []uint64, rank func(int) int) []uint64 {
+// trim returns, in the memory of kept, the best and the widest of words,
+// keptMasks in all.
+func trim(kept, words []uint64, target int) []uint64 {
+	kept = append(kept[:0], words...)
 	if len(words) <= keptMasks {
-		return words
+		return kept
 	}
-	by := func(key func(uint64) int) []uint64 {
-		sorted := slices.Clone(words)
-		slices.SortFunc(sorted, func(a, b uint64) int {
-			return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a, b))
+	sortBy := func(words []uint64, key func(size int) int) {
+		slices.SortFunc(words, func(a, b uint64) int {
+			return cmp.Or(cmp.Compare(key(bits.OnesCount64(a)), key(bits.OnesCount64(b))), cmp.Compare(a, b))
 		})
-		return sorted[:keptMasks/2]
 	}
-	best := by(func(w uint64) int { return rank(bits.OnesCount64(w)) })
-	widest := by(func(w uint64) int { return -bits.OnesCount64(w) })
-	kept := append(best, widest...)
+	// The best half stays in front; the widest of the others are then all that
+	// is missing of the widest.
+	sortBy(kept, func(size int) int { return nearestTo(target, size) })
+	sortBy(kept[keptMasks/2:], func(size int) int { return -size })
+	kept = kept[:keptMasks]
 	slices.Sort(kept)
-	return slices.Compact(kept)
+	return kept
 }
 
 // frame numbers the nodes of a core from 0 on, so that its subsets are the
 // numbers below 2^n.
 type frame struct {
-	core Set
-	ids  []int
+	core  Set
+	nodes int
+	ids   [maxDenseNodes]int
 }
 
-func newFrame(core Set) frame { return frame{core: core, ids: core.List()} }
+func newFrame(core Set) frame {
+	f := frame{core: core}
+	for id := range core.All() {
+		f.ids[f.nodes] = id
+		f.nodes++
+	}
+	return f
+}
 
-func (f frame) size() int { return 1 << len(f.ids) }
+func (f *frame) size() int { return 1 << f.nodes }
 
 // index returns the number of a subset of the core.
-func (f frame) index(s Set) int {
-	if last := len(f.ids) - 1; f.ids[last]-f.ids[0] == last {
+func (f *frame) index(s Set) int {
+	if last := f.nodes - 1; f.ids[last]-f.ids[0] == last {
 		return int(s.word >> f.ids[0]) // no gaps between the IDs
 	}
 	index := 0
-	for i, id := range f.ids {
+	for i, id := range f.ids[:f.nodes] {
 		index |= int(s.word>>id&1) << i
 	}
 	return index
 }
 
 // subset is the inverse of index.
-func (f frame) subset(index int) Set {
+func (f *frame) subset(index int) Set {
 	var s Set
-	for i, id := range f.ids {
+	for i, id := range f.ids[:f.nodes] {
 		s.word |= uint64(index>>i&1) << id
 	}
 	return s
 }
 
-func reachDense(lists [][]Hint, f frame, pick *picker) {
-	reached := make([]uint32, f.size())
-	next := make([]uint32, f.size())
+func (w *workspace) reachDense(lists [][]Hint, f frame, pick *picker) {
+	for i := range w.counts {
+		w.counts[i] = slices.Grow(w.counts[i][:0], f.size())[:f.size()]
+	}
+	reached, next := w.counts[0], w.counts[1]
 	for i, list := range lists {
 		into := next
 		if i == 0 {

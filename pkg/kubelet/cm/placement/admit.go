@@ -95,15 +95,24 @@ func (a *admission) decide(container string) (numa.Hint, error) {
 			resources = append(resources, p.ContainerHints(container)...)
 		}
 	}
-	d := a.decider.Decide(resources)
+	d := a.decider.Decide(resources, a.usage)
 	if d.Admit || a.held {
 		return d.Affinity, nil
 	}
-	refusal := &AffinityRefusal{Scope: a.scope, Container: container, Affinity: d.Affinity, Objections: d.Objections}
+	refusal := &AffinityRefusal{Scope: a.scope, Containers: len(a.InitContainers) + len(a.Containers), Container: container, Affinity: d.Affinity, Objections: d.Objections}
+	if p, ok := a.decider.(Policy); ok {
+		refusal.Strictness, refusal.Nodes = p.Strictness(), p.Nodes()
+	}
 	for i, p := range a.providers {
 		to := len(resources)
 		if i+1 < len(from) {
 			to = from[i+1]
+		}
+		if r, ok := p.(Reporter); ok {
+			if report, knows := r.Report(container); knows {
+				refusal.add(report)
+				continue
+			}
 		}
 		e, ok := p.(Explainer)
 		if !ok || !concerned(resources[from[i]:to], d.Objections) {
@@ -114,6 +123,17 @@ func (a *admission) decide(container string) (numa.Hint, error) {
 		}
 	}
 	return numa.Hint{}, refusal
+}
+
+// usage is how allocated the nodes are, as far as providers can tell.
+func (a *admission) usage() *numa.Usage {
+	var shares []numa.NodeUsage
+	for _, p := range a.providers {
+		if r, ok := p.(Reporter); ok {
+			shares = append(shares, r.Usage()...)
+		}
+	}
+	return numa.NewUsage(shares)
 }
 
 // isHeld reports whether every provider that keeps records, and of which the

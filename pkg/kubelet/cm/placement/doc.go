@@ -49,6 +49,13 @@
 // it starts, and a policy or a machine that changed meanwhile must not end them.
 // The merged affinity is recorded as the best that there is.
 //
+// # Refusals
+//
+// An AffinityRefusal has all facts as values: the resources that stood in the
+// way, what providers that are Reporters say was asked and what each node has,
+// the policy, and what would help. Its Details are one line for the pod's status;
+// a command line prints the values as it likes.
+//
 // # Example
 //
 // A machine with the NUMA nodes 0-1, policy single-numa-node, scope pod, a pod

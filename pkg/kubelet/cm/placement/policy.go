@@ -33,29 +33,43 @@ const (
 	SingleNUMANode Strictness = "single-numa-node"
 )
 
+// Options are what may be asked of a policy beyond its strictness.
+type Options struct {
+	// Closest, if given, prefers closer nodes among equally many. A single node
+	// is as close as can be, so single-numa-node does without it.
+	Closest *numa.Distances
+	// TieBreak decides between nodes that are equally good.
+	TieBreak numa.TieBreak
+	// Locality, if given, keeps CPUs and memory together, near the devices,
+	// where not everything can be aligned. It matters only to policies that
+	// admit such a pod.
+	Locality *numa.Distances
+}
+
 // Policy decides on the affinity of one container or pod. It is immutable.
 type Policy struct {
 	strictness Strictness
 	nodes      numa.Set
-	distances  *numa.Distances
+	options    Options
 }
 
 // NewPolicy returns a policy for a machine with the given online nodes.
-// Distances are nil unless closer nodes are to be preferred among equally many;
-// a single node is as close as can be, so single-numa-node does without them.
-func NewPolicy(strictness Strictness, nodes numa.Set, distances *numa.Distances) (Policy, error) {
+func NewPolicy(strictness Strictness, nodes numa.Set, options Options) (Policy, error) {
 	switch strictness {
 	case None, BestEffort, Restricted:
 	case SingleNUMANode:
-		distances = nil
+		options.Closest = nil
 	default:
 		return Policy{}, fmt.Errorf("unknown policy: %q", strictness)
 	}
-	return Policy{strictness: strictness, nodes: nodes, distances: distances}, nil
+	return Policy{strictness: strictness, nodes: nodes, options: options}, nil
 }
 
 // Strictness returns what the policy demands.
 func (p Policy) Strictness() Strictness { return p.strictness }
+
+// Nodes returns the machine's online nodes.
+func (p Policy) Nodes() numa.Set { return p.nodes }
 
 // Decision is what a policy says to the hints of all resources.
 type Decision struct {
@@ -63,29 +77,37 @@ type Decision struct {
 	Affinity numa.Hint
 	// Admit is false when the policy refuses this affinity.
 	Admit bool
-	// Objections say which resources kept the affinity from being preferred.
+	// Objections say which resources kept the affinity from being preferred,
+	// when it is refused.
 	Objections []numa.Objection
 }
 
 // Aligns reports whether hints are of use to the policy at all.
 func (p Policy) Aligns() bool { return p.strictness != None && p.strictness != "" }
 
-// Decide merges the hints and applies the policy to the result.
-func (p Policy) Decide(resources []numa.Resource) Decision {
+// Decide merges the hints and applies the policy to the result. It asks for the
+// usage of the nodes only if that can make a difference; nil stands for an idle
+// machine.
+func (p Policy) Decide(resources []numa.Resource, usage func() *numa.Usage) Decision {
 	if !p.Aligns() {
 		return Decision{Affinity: numa.Hint{Any: true}, Admit: true}
 	}
 	single := p.strictness == SingleNUMANode
-	merged := numa.Merge(p.nodes, resources, numa.MergeOptions{SingleNode: single, Distances: p.distances})
-	d := Decision{
-		Affinity:   merged.Hint,
-		Admit:      merged.Hint.Preferred || p.strictness == BestEffort,
-		Objections: merged.Objections,
+	opts := numa.MergeOptions{
+		SingleNode: single, Distances: p.options.Closest, Locality: p.options.Locality, TieBreak: p.options.TieBreak,
+	}
+	if usage != nil && opts.TieBreak != numa.Lowest {
+		opts.Usage = usage()
+	}
+	affinity := numa.Merge(p.nodes, resources, opts)
+	d := Decision{Affinity: affinity, Admit: affinity.Preferred || p.strictness == BestEffort}
+	if !d.Admit {
+		d.Objections = numa.Objections(p.nodes, resources, single)
 	}
 	// All nodes cannot be meant by a policy that knows single ones only: nobody
 	// cares. This is so on a machine with one node, too.
-	if single && merged.Hint.Nodes == p.nodes {
-		d.Affinity = numa.Hint{Any: true, Preferred: merged.Hint.Preferred}
+	if single && affinity.Nodes == p.nodes {
+		d.Affinity = numa.Hint{Any: true, Preferred: affinity.Preferred}
 	}
 	return d
 }

@@ -36,7 +36,7 @@ func (r Request) All() iter.Seq[string] {
 }
 
 // Provider is a resource manager, bound to one request. It may also be a
-// Participant, a PodAllocator, a Holder and an Explainer.
+// Participant, a PodAllocator, a Holder, an Explainer and a Reporter.
 type Provider interface {
 	// Name is for messages.
 	Name() string
@@ -75,18 +75,30 @@ type Holder interface {
 	Holds() (needs, holds bool)
 }
 
-// Explainer is a Provider that can tell what was asked of it and what it has.
+// Explainer is a Provider that can tell in words what was asked of it and what
+// it has.
 type Explainer interface {
 	// Explain is asked before a refused admission is rolled back. The
 	// container is "" for the pod as a whole; an empty answer is left out.
 	Explain(container string) string
 }
 
+// Reporter is a Provider that knows amounts.
+type Reporter interface {
+	// Report says what the container, or the pod for "", asks for and what there
+	// is. It is asked before a refused admission is rolled back. One that knows
+	// has no need to Explain.
+	Report(container string) (report numa.Report, knows bool)
+	// Usage says what is allocated on each node, by the open admission too.
+	Usage() []numa.NodeUsage
+}
+
 // Decider turns the hints of all resources into an affinity. Policy is one.
 type Decider interface {
 	// Aligns is false when hints are of no use and need not be gathered.
 	Aligns() bool
-	Decide(resources []numa.Resource) Decision
+	// Decide calls usage, at most once, if it is of use.
+	Decide(resources []numa.Resource, usage func() *numa.Usage) Decision
 }
 
 // Recorder keeps the affinities of the pod's containers, where the providers

@@ -4,23 +4,43 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 )
 
 // AffinityRefusal says that the policy did not accept the affinity that the
-// hints led to.
+// hints led to. It has every fact as a value; Details writes them as one line.
 type AffinityRefusal struct {
 	Scope Scope
-	// Container is "" when the pod as a whole was refused.
-	Container string
+	// Strictness and Nodes are of the policy; zero if it was not one of ours.
+	Strictness Strictness
+	Nodes      numa.Set
+	// Container is "" when the pod as a whole was refused; Containers is how
+	// many the pod has.
+	Container  string
+	Containers int
 	// Affinity is the best one, which was not good enough.
 	Affinity numa.Hint
 	// Objections are the resources that stood in the way.
 	Objections []numa.Objection
-	// Facts are what their providers had to say.
+	// Cause is set when the pod itself is at fault.
+	Cause string
+	// Demands are all that is asked for and that its provider has amounts of.
+	Demands []numa.Demand
+	// Facts are what other providers had to say.
 	Facts []string
+}
+
+// add takes over a provider's report.
+func (r *AffinityRefusal) add(report numa.Report) {
+	if r.Cause == "" {
+		r.Cause = report.Cause
+	}
+	for _, d := range report.Demands {
+		r.Demands = append(r.Demands, d.On(r.Nodes))
+	}
 }
 
 func (r *AffinityRefusal) Error() string {
@@ -28,21 +48,70 @@ func (r *AffinityRefusal) Error() string {
 }
 
 // Details names the container, unless it is the pod as a whole, the resources
-// that stood in the way, and the facts.
+// that stood in the way with what was asked for and what each NUMA node has, the
+// narrowest affinity on an idle machine, the policy and what would help. Of a
+// pod that is itself at fault it says that, and nothing else.
 func (r *AffinityRefusal) Details() string {
-	parts := make([]string, 0, len(r.Objections)+len(r.Facts))
-	for _, o := range r.Objections {
-		parts = append(parts, o.String())
+	var parts []string
+	for _, o := range r.causes() {
+		text := o.String()
+		if d, ok := r.demand(o.Resource); ok && r.Cause == "" {
+			text += " (" + d.String() + ")"
+		}
+		parts = append(parts, text)
 	}
-	if len(parts) == 0 {
+	switch {
+	case r.Cause != "":
+		parts = []string{r.Cause}
+	case len(parts) == 0:
 		parts = append(parts, "the resources have no acceptable NUMA nodes in common")
 	}
 	parts = append(parts, r.Facts...)
+	if r.Cause == "" {
+		if len(r.Demands) > 0 {
+			parts = append(parts, r.onIdle())
+		}
+		if r.Strictness != "" {
+			parts = append(parts, fmt.Sprintf("policy %s, scope %s", r.Strictness, r.Scope))
+		}
+		if help := r.Help(); len(help) > 0 {
+			parts = append(parts, "would help: "+strings.Join(help, ", or "))
+		}
+	}
 	details := strings.Join(parts, "; ")
 	if r.Container != "" {
 		details = fmt.Sprintf("container %q: %s", r.Container, details)
 	}
 	return details
+}
+
+func (r *AffinityRefusal) demand(resource string) (numa.Demand, bool) {
+	i := slices.IndexFunc(r.Demands, func(d numa.Demand) bool { return d.Resource == resource })
+	if i < 0 {
+		return numa.Demand{}, false
+	}
+	return r.Demands[i], true
+}
+
+// onIdle names the narrowest affinity of what has amounts; devices have none.
+func (r *AffinityRefusal) onIdle() string {
+	names := make([]string, len(r.Demands))
+	for i, d := range r.Demands {
+		names[i] = d.Resource
+	}
+	what := names[len(names)-1]
+	if before := names[:len(names)-1]; len(before) > 0 {
+		what = strings.Join(before, ", ") + " and " + what
+	}
+	nodes, ok := numa.Fit(r.Demands)
+	switch {
+	case !ok:
+		return "not even an idle machine would fit " + what
+	case nodes.Size() == 1:
+		return fmt.Sprintf("on an idle machine %s would fit 1 NUMA node, such as %s", what, nodes)
+	default:
+		return fmt.Sprintf("on an idle machine %s would need %d NUMA nodes, such as %s", what, nodes.Size(), nodes)
+	}
 }
 
 // ProviderRefusal says that a provider could not allocate, or could not commit

@@ -20,15 +20,18 @@ import (
 // TestScripts runs the files of testdata. Their commands are:
 //
 //	machine nodes=(0,1) policy=restricted scope=pod [distances=(10,20,20,10)]
+//	  [locality] [tie-break=most|least]
 //
-// starts anew.
+// starts anew. The distances are for prefer-closest, or for locality.
 //
 //	provider name=cpu [participant] [pods] [holds=yes|no|nothing] [explains=text]
+//	  [asked=6 has=(0:4/12,1:12/12/2)] [cause=text]
 //	<container or pod> <resource>: <hint> ...
 //
 // adds a provider with what it answers. A hint is {0,1} or any, with a ! when
 // preferred; "don't care" and an empty list stand for themselves. The
-// provider's answer for containers without lines is empty.
+// provider's answer for containers without lines is empty. With has it reports
+// amounts: node:free/allocatable[/reserved].
 //
 //	admit [init=(a,b)] [app=(c,d)] [pod-level] [resize] [fail=(cpu.commit,...)]
 //
@@ -78,7 +81,18 @@ func (s *script) machine(t *testing.T, d *datadriven.TestData) string {
 	if numbers := vals(d, "distances"); numbers != nil {
 		distances = parseDistances(t, ids, numbers)
 	}
-	p, err := NewPolicy(Strictness(policy), set, distances)
+	options := Options{}
+	if d.HasArg("locality") {
+		options.Locality = distances
+	} else {
+		options.Closest = distances
+	}
+	if d.HasArg("tie-break") {
+		var name string
+		d.ScanArgs(t, "tie-break", &name)
+		options.TieBreak = map[string]numa.TieBreak{"most": numa.MostAllocated, "least": numa.LeastAllocated}[name]
+	}
+	p, err := NewPolicy(Strictness(policy), set, options)
 	if err != nil {
 		return err.Error()
 	}
@@ -130,12 +144,36 @@ func (s *script) provider(t *testing.T, d *datadriven.TestData) string {
 	}
 	if holds := vals(d, "holds"); holds != nil {
 		s.providers = append(s.providers, holder{participant{p}, holds[0]})
+	} else if d.HasArg("has") || d.HasArg("cause") {
+		s.providers = append(s.providers, reporter{p, parseReport(t, p.name, d)})
 	} else if d.HasArg("participant") {
 		s.providers = append(s.providers, participant{p})
 	} else {
 		s.providers = append(s.providers, p)
 	}
 	return "ok"
+}
+
+func parseReport(t *testing.T, resource string, d *datadriven.TestData) numa.Report {
+	if cause := vals(d, "cause"); cause != nil {
+		return numa.Report{Cause: strings.Join(cause, ",")}
+	}
+	demand := numa.Demand{Resource: resource}
+	if resource == "cpu" {
+		demand.Unit = "CPUs"
+	}
+	if asked := vals(d, "asked"); asked != nil {
+		demand.Asked = uint64(number(t, asked[0]))
+	}
+	for _, text := range vals(d, "has") {
+		node, amounts, _ := strings.Cut(text, ":")
+		s := numa.Supply{Node: number(t, node)}
+		for i, amount := range strings.Split(amounts, "/") {
+			*[]*uint64{&s.Free, &s.Allocatable, &s.Reserved}[i] = uint64(number(t, amount))
+		}
+		demand.Nodes = append(demand.Nodes, s)
+	}
+	return numa.Report{Demands: []numa.Demand{demand}}
 }
 
 func parseResource(t *testing.T, name, list string) numa.Resource {
@@ -256,6 +294,23 @@ type holder struct {
 }
 
 func (h holder) Holds() (needs, holds bool) { return h.holds != "nothing", h.holds == "yes" }
+
+// reporter knows amounts.
+type reporter struct {
+	*fake
+	report numa.Report
+}
+
+func (r reporter) Report(string) (numa.Report, bool) { return r.report, true }
+
+func (r reporter) Usage() (usage []numa.NodeUsage) {
+	for _, d := range r.report.Demands {
+		for _, s := range d.Nodes {
+			usage = append(usage, numa.NodeUsage{Node: s.Node, Resource: d.Resource, Allocatable: s.Allocatable, Free: s.Free})
+		}
+	}
+	return usage
+}
 
 // book is a Recorder.
 type book map[string]numa.Hint

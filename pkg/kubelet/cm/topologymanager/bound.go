@@ -119,6 +119,22 @@ func (b boundProvider) Explain(container string) string {
 	return e.ExplainHints(b.logger, b.pod, b.containers[container]) // nil for ""
 }
 
+func (b boundProvider) Report(container string) (report numa.Report, knows bool) {
+	r, ok := b.provider.(ResourceReporter)
+	if !ok {
+		return numa.Report{}, false
+	}
+	return r.ReportResources(b.logger, b.pod, b.containers[container]), true
+}
+
+func (b boundProvider) Usage() []numa.NodeUsage {
+	r, ok := b.provider.(ResourceReporter)
+	if !ok {
+		return nil
+	}
+	return r.ReportUsage(b.logger, string(b.pod.UID))
+}
+
 // boundParticipant is a boundProvider that has transactions.
 type boundParticipant struct {
 	boundProvider

@@ -21,20 +21,25 @@
 //     so that the devices of a pod with pod-level resources are allocated at
 //     admission and not when its containers start.
 //   - A refusal says after the well-known sentence which resources stood in the
-//     way and, from providers that are an Explainer, what was asked and what
-//     each NUMA node had.
+//     way and, from providers that are a ResourceReporter, what was asked, what
+//     each NUMA node has and what would help. The same facts are a value,
+//     placement.AffinityRefusal.
 //   - A resize does not overwrite the hints by which the pod was placed, and
-//     does not count as one more alignment.
-//   - Node IDs may have gaps. IDs above 63 are an error when the manager is
-//     made, as are distances that are incomplete when they are needed.
-//   - Admission errors are counted in every scope, and durations have fractions
-//     of milliseconds.
+//     does not count as one more alignment. Hints live as long as the kubelet
+//     has the pod.
+//   - Any number of nodes that masks can hold is allowed, and IDs may have gaps.
+//     IDs above 63 are an error when the manager is made, as are distances that
+//     are incomplete when they are needed.
+//   - The options numa-tie-break and best-effort-locality, see package numa.
+//   - Admission errors are counted in every scope, durations have fractions of
+//     milliseconds, and there is a histogram in seconds beside.
 //
 // # Limits
 //
-// Node IDs are 0 to 63. The merge is exact for 16 nodes and more, see package
-// numa. Hints live in memory: after a restart of the kubelet they come back
-// when it admits its running pods again.
+// Node IDs are 0 to 63, the width of the masks that the device manager knows.
+// The merge is exact for 16 nodes and more, see package numa. Hints live in
+// memory: after a restart of the kubelet they come back when it admits its
+// running pods again.
 //
 // # Log
 //
@@ -44,10 +49,13 @@
 //
 // # Example
 //
-// Policy single-numa-node, scope pod, two nodes with 4 free CPUs each and a pod
-// that asks for 6. The pod is rejected with the reason TopologyAffinityError
-// and the message
+// Policy single-numa-node, scope pod, two nodes with 4 of 8 CPUs free each, and a
+// pod that asks for 6. It is rejected with the reason TopologyAffinityError and
+// the message
 //
 //	Resources cannot be allocated with Topology locality: cpu: not available on
-//	any single NUMA node; cpu: 6 requested, free CPUs: NUMA node 0: 4, NUMA node 1: 4
+//	any single NUMA node (asked for 6 CPUs; free: NUMA nodes 0-1: 4 of 8 each); on
+//	an idle machine cpu would fit 1 NUMA node, such as 0; policy single-numa-node,
+//	scope pod; would help: freeing 2 CPUs on one of the NUMA nodes 0-1, or policy
+//	best-effort
 package topologymanager

@@ -61,9 +61,9 @@ func pod(uid string, podLevel bool, containers ...string) *v1.Pod {
 	return p
 }
 
-func admit(m Manager, p *v1.Pod, operation lifecycle.Operation) lifecycle.PodAdmitResult {
+func admit(m Manager, p *v1.Pod, operation lifecycle.Operation, others ...*v1.Pod) lifecycle.PodAdmitResult {
 	ctx := klog.NewContext(context.Background(), silent)
-	return m.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: p, Operation: operation})
+	return m.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: p, OtherPods: others, Operation: operation})
 }
 
 // plain is a provider as upstream knows it, like the device manager.

@@ -3,6 +3,7 @@
 package topologymanager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -22,10 +23,10 @@ type Manager interface {
 	lifecycle.PodAdmitHandler
 	// AddHintProvider appends a provider; providers are called in this order.
 	AddHintProvider(logger klog.Logger, h HintProvider)
-	// AddContainer tells the ID under which a container is about to run.
+	// AddContainer tells the ID under which a container is about to run. Hints
+	// live as long as the pod, so neither this nor RemoveContainer changes any.
 	AddContainer(logger klog.Logger, pod *v1.Pod, container *v1.Container, containerID string)
-	// RemoveContainer tells that the container with this ID has ended. IDs that
-	// are not known are ignored.
+	// RemoveContainer tells that the container with this ID has ended.
 	RemoveContainer(logger klog.Logger, containerID string) error
 	Store
 }
@@ -41,6 +42,7 @@ var _ Manager = manager{}
 // configuration. With policy none, scope, options and nodes do not matter and
 // are not looked at.
 func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyName string, topologyScopeName string, topologyPolicyOptions map[string]string) (Manager, error) {
+	registerMetrics()
 	if topologyPolicyName == PolicyNone {
 		logger.Info("Creating topology manager", "podslice", podslice.Version, "policy", PolicyNone)
 		return manager{NewNoneScope()}, nil
@@ -75,7 +77,8 @@ func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyN
 
 	logger.Info("Creating topology manager", "podslice", podslice.Version,
 		"policy", topologyPolicyName, "scope", topologyScopeName,
-		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes, "nodes", numaInfo.Nodes)
+		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes,
+		"numaTieBreak", cmp.Or(opts.NUMATieBreak, TieBreakLowest), "bestEffortLocality", opts.BestEffortLocality, "nodes", numaInfo.Nodes)
 	for _, scope := range []string{metrics.AlignScopeContainer, metrics.AlignScopePod} {
 		// A series that starts at 0 can be told from one that is missing.
 		metrics.ContainerAlignedComputeResources.WithLabelValues(scope, metrics.AlignedNUMANode).Add(0)
@@ -91,9 +94,25 @@ func (m manager) AddContainer(_ klog.Logger, pod *v1.Pod, container *v1.Containe
 func (m manager) Admit(ctx context.Context, attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitResult {
 	metrics.TopologyManagerAdmissionRequestsTotal.Inc()
 	start := time.Now()
+	m.forgetGone(attrs)
 	result := m.Scope.Admit(ctx, attrs.Pod, attrs.Operation)
 	took := time.Since(start)
-	metrics.TopologyManagerAdmissionDuration.Observe(took.Seconds() * 1000)
+	observeAdmission(took)
 	klog.FromContext(ctx).V(4).Info("Admission done", "pod", klog.KObj(attrs.Pod), "admit", result.Admit, "reason", result.Reason, "took", took)
 	return result
+}
+
+// forgetGone drops the hints of pods that the kubelet no longer has. Those that
+// it has are in every admission, with the pod itself.
+func (m manager) forgetGone(attrs *lifecycle.PodAdmitAttributes) {
+	s, ok := m.Scope.(*scope)
+	if !ok {
+		return
+	}
+	known := make(map[string]bool, len(attrs.OtherPods)+1)
+	known[string(attrs.Pod.UID)] = true
+	for _, pod := range attrs.OtherPods {
+		known[string(pod.UID)] = true
+	}
+	s.hints.retain(known)
 }

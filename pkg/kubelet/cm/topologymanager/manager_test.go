@@ -5,7 +5,6 @@ package topologymanager
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,20 +40,32 @@ func TestNewManager(t *testing.T) {
 		{name: "gaps and distances", topology: withRows(map[int][]uint64{0: {10, 20}, 8: {20, 10}}, 0, 8), policy: "restricted", scope: "pod", options: closest},
 		{name: "distances not needed", topology: withRows(map[int][]uint64{0: {10}}, 0, 8), policy: "best-effort", scope: "container"},
 		{name: "distances switched off", topology: nodes(0, 1), policy: "best-effort", scope: "container", options: map[string]string{PreferClosestNUMANodes: "false"}},
-		{name: "nine nodes allowed", topology: nodes(0, 1, 2, 3, 4, 5, 6, 7, 8), policy: "restricted", scope: "pod", options: map[string]string{MaxAllowableNUMANodes: "9"}},
+		{name: "nine nodes", topology: nodes(0, 1, 2, 3, 4, 5, 6, 7, 8), policy: "restricted", scope: "pod"},
+		{name: "all nodes that a mask can hold", topology: nodes(upTo(64)...), policy: "restricted", scope: "pod"},
+		{name: "a limit that is not needed", topology: nodes(upTo(36)...), policy: "restricted", scope: "pod", options: map[string]string{MaxAllowableNUMANodes: "40"}},
+		{name: "tie-breaks", topology: nodes(0, 1), policy: "restricted", scope: "pod", options: map[string]string{NUMATieBreak: "most-allocated", BestEffortLocality: "false"}},
+		{name: "locality and distances", topology: withRows(map[int][]uint64{0: {10, 20}, 8: {20, 10}}, 0, 8), policy: "best-effort", scope: "pod", options: map[string]string{BestEffortLocality: "true"}},
 
 		{name: "policy", topology: nodes(0), policy: "strict", scope: "pod", want: `unknown policy: "strict"`},
 		{name: "scope", topology: nodes(0), policy: "restricted", scope: "none", want: `unknown scope: "none"`},
-		{name: "nine nodes", topology: nodes(0, 1, 2, 3, 4, 5, 6, 7, 8), policy: "restricted", scope: "pod",
+		{name: "nine nodes over a limit", topology: nodes(0, 1, 2, 3, 4, 5, 6, 7, 8), policy: "restricted", scope: "pod", options: map[string]string{MaxAllowableNUMANodes: "8"},
 			want: `unsupported on machines with more than 8 NUMA Nodes: this one has 9, see the policy option "max-allowable-numa-nodes"`},
 		{name: "ID", topology: nodes(0, 64), policy: "restricted", scope: "pod",
-			want: "cannot discover NUMA topology: NUMA node ID 64 is outside the supported range 0-63"},
+			want: "cannot discover NUMA topology: NUMA node ID 64 is outside the supported range 0-63: the kubelet's managers exchange sets of NUMA nodes as masks of 64 bits; of the topology manager, only policy \"none\" works on this machine"},
 		{name: "negative ID", topology: nodes(-1), policy: "restricted", scope: "pod",
-			want: "cannot discover NUMA topology: NUMA node ID -1 is outside the supported range 0-63"},
+			want: "cannot discover NUMA topology: NUMA node ID -1 is outside the supported range 0-63: the kubelet's managers exchange sets of NUMA nodes as masks of 64 bits; of the topology manager, only policy \"none\" works on this machine"},
 		{name: "no distances", topology: withRows(map[int][]uint64{0: {10, 20}}, 0, 1), policy: "restricted", scope: "pod", options: closest,
-			want: "cannot discover NUMA topology: error getting NUMA distances from cadvisor: NUMA node 1 has none"},
+			want: "cannot discover NUMA topology: error getting NUMA distances from cadvisor: NUMA node 1 has none, and the \"prefer-closest-numa-nodes\" policy option needs them"},
 		{name: "few distances", topology: withRows(map[int][]uint64{0: {10, 20}, 8: {20}}, 0, 8), policy: "restricted", scope: "pod", options: closest,
-			want: "cannot discover NUMA topology: NUMA node 8 has 1 distances [20], want 2, one for each of the nodes 0,8"},
+			want: `cannot discover NUMA topology: the "prefer-closest-numa-nodes" policy option needs the distances of all NUMA nodes: NUMA node 8 has 1 distances [20], want 2, one for each of the nodes 0,8`},
+		{name: "no distances for locality", topology: nodes(0, 1), policy: "best-effort", scope: "pod", options: map[string]string{BestEffortLocality: "true"},
+			want: `cannot discover NUMA topology: error getting NUMA distances from cadvisor: NUMA node 0 has none, and the "best-effort-locality" policy option needs them`},
+		{name: "many distances for locality", topology: withRows(map[int][]uint64{0: {10, 20, 30}, 1: {20, 10}}, 0, 1), policy: "best-effort", scope: "pod", options: map[string]string{BestEffortLocality: "true"},
+			want: `cannot discover NUMA topology: the "best-effort-locality" policy option needs the distances of all NUMA nodes: NUMA node 0 has 3 distances [10 20 30], want 2, one for each of the nodes 0-1`},
+		{name: "tie-break", topology: nodes(0), policy: "restricted", scope: "pod", options: map[string]string{NUMATieBreak: "random"},
+			want: `bad value for option "numa-tie-break": "random", want one of ["lowest" "most-allocated" "least-allocated"]`},
+		{name: "locality", topology: nodes(0), policy: "restricted", scope: "pod", options: map[string]string{BestEffortLocality: "1"},
+			want: `bad value for option "best-effort-locality": "1", want "true" or "false"`},
 
 		{name: "option", topology: nodes(0), policy: "restricted", scope: "pod", options: map[string]string{"prefer-far": "true"},
 			want: `unknown Topology Manager Policy option: "prefer-far"`},
@@ -68,6 +79,7 @@ func TestNewManager(t *testing.T) {
 			want: `the minimum value of "max-allowable-numa-nodes" should not be less than 8`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.TopologyManagerPolicyAlphaOptions, true)
 			m, err := NewManager(silent, c.topology, c.policy, c.scope, c.options)
 			switch {
 			case c.want != "":
@@ -86,6 +98,27 @@ func TestNewManager(t *testing.T) {
 				t.Errorf("scope %q, policy %q", m.Name(), m.GetPolicy().Name())
 			}
 		})
+	}
+}
+
+func upTo(n int) (ids []int) {
+	for id := range n {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// Our options are alpha: without the gate they are refused.
+func TestAlphaOptionsNeedTheirGate(t *testing.T) {
+	for _, option := range []string{NUMATieBreak, BestEffortLocality} {
+		for _, on := range []bool{false, true} {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.TopologyManagerPolicyAlphaOptions, on)
+			err := CheckPolicyOptionAvailable(option)
+			want := fmt.Sprintf("topology manager policy alpha-level options not enabled, but option %q provided: it needs the feature gate TopologyManagerPolicyAlphaOptions", option)
+			if on && err != nil || !on && (err == nil || err.Error() != want) {
+				t.Errorf("%s, gate %t: %v", option, on, err)
+			}
+		}
 	}
 }
 
@@ -116,13 +149,13 @@ func TestRefusals(t *testing.T) {
 		reason, wants string
 	}{
 		{"container", "container", false, &full{plain: plain{hints: cpu}, explanation: "cpu: 6 requested, free CPUs: NUMA node 0: 4, NUMA node 1: 4"}, "TopologyAffinityError",
-			`Resources cannot be allocated with Topology locality: container "app": cpu: not available on any single NUMA node; cpu: 6 requested, free CPUs: NUMA node 0: 4, NUMA node 1: 4 by app`},
+			`Resources cannot be allocated with Topology locality: container "app": cpu: not available on any single NUMA node; cpu: 6 requested, free CPUs: NUMA node 0: 4, NUMA node 1: 4 by app; policy single-numa-node, scope container; would help: policy best-effort`},
 		{"pod", "pod", false, &full{plain: plain{hints: cpu}}, "TopologyAffinityError",
-			"Resources cannot be allocated with Topology locality: cpu: not available on any single NUMA node"},
+			"Resources cannot be allocated with Topology locality: cpu: not available on any single NUMA node; policy single-numa-node, scope pod; would help: policy best-effort"},
 		{"pod-level in pod scope", "pod", true, &full{plain: plain{hints: cpu}, explanation: "cpu: 6 requested"}, "TopologyAffinityError",
-			"Pod Scope pod with pod-level resources failed admission under pod-scope topology manager: cpu: not available on any single NUMA node; cpu: 6 requested"},
+			"Pod Scope pod with pod-level resources failed admission under pod-scope topology manager: cpu: not available on any single NUMA node; cpu: 6 requested; policy single-numa-node, scope pod; would help: policy best-effort"},
 		{"pod-level in container scope", "container", true, &full{plain: plain{hints: cpu}}, "TopologyAffinityError",
-			`Pod Scope pod with pod-level resources failed admission with a container-level topology manager: container "app": cpu: not available on any single NUMA node`},
+			`Pod Scope pod with pod-level resources failed admission with a container-level topology manager: container "app": cpu: not available on any single NUMA node; policy single-numa-node, scope container; would help: policy best-effort`},
 		{"allocation", "container", false, &full{plain: plain{fail: errors.New("no CPUs")}}, "UnexpectedAdmissionError",
 			"Allocate failed due to no CPUs, which is unexpected"},
 		{"allocation with a reason", "pod", false, &full{plain: plain{fail: typed{errors.New("half a core")}}}, "SMTAlignmentError",
@@ -224,61 +257,46 @@ func TestHintsAreCopies(t *testing.T) {
 	}
 }
 
-func TestHintsLeaveWithTheContainer(t *testing.T) {
+// The kubelet says that the old container of a name is removed before or after
+// it starts a new one; the hint is that of both.
+func TestHintsOutliveContainers(t *testing.T) {
 	m := newManager(t, PolicyRestricted, PodTopologyScope, &plain{hints: map[string][]TopologyHint{"cpu": {at(true, 1)}}})
-	store := m.(manager).Scope.(*scope).hints
 	p := pod("p", false, "app", "log")
 	admit(m, p, lifecycle.AddOperation)
-	has := func() string {
-		return show(m.GetAffinity(silent, "p", "app")) + ", " + show(m.GetAffinity(silent, "p", "log"))
-	}
-	steps := []struct {
-		add, remove string
-		want        string
-	}{
-		{add: "app:1", want: "{1} true, {1} true"},
-		{add: "log:2", want: "{1} true, {1} true"},
-		{add: "app:3", want: "{1} true, {1} true"},
-		{remove: "1", want: "{1} true, {1} true"}, // restarted as 3
-		{remove: "unknown", want: "{1} true, {1} true"},
-		{add: "app:3", want: "{1} true, {1} true"}, // told twice
-		{remove: "3", want: "any false, {1} true"},
-		{remove: "3", want: "any false, {1} true"},
-		{remove: "2", want: "any false, any false"},
-	}
-	for _, step := range steps {
-		if step.add != "" {
-			name, id, _ := strings.Cut(step.add, ":")
-			i := slices.Index([]string{"app", "log"}, name)
-			m.AddContainer(silent, p, &p.Spec.Containers[i], id)
-		} else if err := m.RemoveContainer(silent, step.remove); err != nil {
+	for _, step := range []string{"+1", "+2", "-1", "-2", "-unknown", "+3", "+3", "-3"} {
+		if id := step[1:]; step[0] == '+' {
+			m.AddContainer(silent, p, &p.Spec.Containers[0], id)
+		} else if err := m.RemoveContainer(silent, id); err != nil {
 			t.Fatal(err)
 		}
-		if got := has(); got != step.want {
-			t.Fatalf("after %+v: %s", step, got)
+		for _, name := range []string{"app", "log"} {
+			if hint := m.GetAffinity(silent, "p", name); show(hint) != "{1} true" {
+				t.Fatalf("after %s: %s is at %s", step, name, show(hint))
+			}
 		}
-	}
-	if len(store.pods) != 0 || len(store.ids) != 0 {
-		t.Errorf("left behind: %v %v", store.pods, store.ids)
 	}
 }
 
-// Pods that are rejected after the topology manager never get a container.
-func TestIdlePodsAreBounded(t *testing.T) {
+// Hints of a pod go when the kubelet does not have it any more: it ended, or
+// another handler refused it after this one.
+func TestHintsLeaveWithThePod(t *testing.T) {
 	m := newManager(t, PolicyRestricted, PodTopologyScope, &plain{hints: map[string][]TopologyHint{"cpu": {at(true, 1)}}})
+	store := m.(manager).Scope.(*scope).hints
 	running := pod("running", false, "app")
 	admit(m, running, lifecycle.AddOperation)
-	m.AddContainer(silent, running, &running.Spec.Containers[0], "id")
-	for i := range 3 * maxIdlePods {
-		admit(m, pod(fmt.Sprint(i), false, "app"), lifecycle.AddOperation)
-	}
-	if n := len(m.(manager).Scope.(*scope).hints.pods); n > maxIdlePods+1 {
-		t.Errorf("%d pods are kept", n)
-	}
-	for _, uid := range []string{"running", fmt.Sprint(3*maxIdlePods - 1), fmt.Sprint(2*maxIdlePods + 1)} {
-		if hint := m.GetAffinity(silent, uid, "app"); show(hint) != "{1} true" {
-			t.Errorf("pod %s has lost its hint", uid)
+	for i := range 100 {
+		admit(m, pod(fmt.Sprint(i), false, "app"), lifecycle.AddOperation, running)
+		if len(store.pods) != 2 {
+			t.Fatalf("%d pods have hints, want the running one and the last one", len(store.pods))
 		}
+	}
+	// A resize is an admission as well.
+	admit(m, running, lifecycle.ResizeOperation)
+	if len(store.pods) != 1 {
+		t.Errorf("%d pods have hints, want the one that is left", len(store.pods))
+	}
+	if hint := m.GetAffinity(silent, "running", "app"); show(hint) != "{1} true" {
+		t.Errorf("the running pod is at %s", show(hint))
 	}
 }
 

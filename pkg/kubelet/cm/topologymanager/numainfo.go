@@ -28,38 +28,43 @@ type NUMAInfo struct {
 }
 
 // NewNUMAInfo takes over the nodes that cadvisor found, and their distances if
-// the options need them; then they must be complete. Node IDs must lie within
-// 0-63.
+// the options need them; then they must be complete.
+//
+// Node IDs must lie within 0-63, however many nodes there are: the device
+// manager, which is not ours, exchanges sets of nodes with the topology manager
+// as masks of 64 bits, and bit i is node i. Linux can give higher IDs.
 func NewNUMAInfo(topology []cadvisorapi.Node, opts PolicyOptions) (*NUMAInfo, error) {
 	info := &NUMAInfo{NUMADistances: NUMADistances{}}
+	option := opts.needsDistances()
 	var rows [][]uint64
 	for _, node := range topology {
+		if _, err := numa.NewSet(node.Id); err != nil {
+			return nil, fmt.Errorf("%w: the kubelet's managers exchange sets of NUMA nodes as masks of %d bits; of the topology manager, only policy %q works on this machine",
+				err, numa.MaxNodes, PolicyNone)
+		}
 		var row []uint64
-		if opts.PreferClosestNUMA {
+		if option != "" {
 			if row = node.Distances; row == nil {
-				return nil, errNoDistances(node.Id)
+				return nil, errNoDistances(node.Id, option)
 			}
 		}
 		info.Nodes = append(info.Nodes, node.Id)
 		info.NUMADistances[node.Id] = row
 		rows = append(rows, row)
 	}
-	if _, err := numa.NewSet(info.Nodes...); err != nil {
-		return nil, err
-	}
-	if opts.PreferClosestNUMA {
+	if option != "" {
 		if _, err := numa.NewDistances(info.Nodes, rows); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the %q policy option needs the distances of all NUMA nodes: %w", option, err)
 		}
 	}
 	return info, nil
 }
 
-func errNoDistances(node int) error {
+func errNoDistances(node int, option string) error {
 	if runtime.GOOS == "windows" {
-		return fmt.Errorf("the %q policy option is not supported on Windows because NUMA node distances are not available", PreferClosestNUMANodes)
+		return fmt.Errorf("the %q policy option is not supported on Windows because NUMA node distances are not available", option)
 	}
-	return fmt.Errorf("error getting NUMA distances from cadvisor: NUMA node %d has none", node)
+	return fmt.Errorf("error getting NUMA distances from cadvisor: NUMA node %d has none, and the %q policy option needs them", node, option)
 }
 
 // DefaultAffinityMask returns the mask of all nodes.
@@ -119,11 +124,11 @@ func (n *NUMAInfo) set() numa.Set {
 	return numa.SetOf(n.Nodes...)
 }
 
-// coreDistances returns what the core may compare distances by, nil when the
-// options do not ask for it. A NUMAInfo that NewNUMAInfo did not check and
-// whose distances are incomplete is compared without them.
-func (n *NUMAInfo) coreDistances(opts PolicyOptions) *numa.Distances {
-	if n == nil || !opts.PreferClosestNUMA {
+// coreDistances returns what the core may compare distances by, nil when they
+// are not wanted. A NUMAInfo that NewNUMAInfo did not check and whose distances
+// are incomplete is compared without them.
+func (n *NUMAInfo) coreDistances(wanted bool) *numa.Distances {
+	if n == nil || !wanted {
 		return nil
 	}
 	distances, err := n.NUMADistances.core()

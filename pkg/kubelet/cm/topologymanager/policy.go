@@ -3,8 +3,8 @@
 package topologymanager
 
 import (
-	"maps"
 	"slices"
+	"sync"
 
 	"k8s.io/klog/v2"
 
@@ -51,7 +51,11 @@ type corePolicy struct {
 }
 
 func newPolicy(strictness placement.Strictness, numaInfo *NUMAInfo, opts PolicyOptions) Policy {
-	p, err := placement.NewPolicy(strictness, numaInfo.set(), numaInfo.coreDistances(opts))
+	p, err := placement.NewPolicy(strictness, numaInfo.set(), placement.Options{
+		Closest:  numaInfo.coreDistances(opts.PreferClosestNUMA),
+		Locality: numaInfo.coreDistances(opts.BestEffortLocality),
+		TieBreak: opts.NUMATieBreak.core(),
+	})
 	if err != nil {
 		panic(err) // only the constants above come here
 	}
@@ -64,29 +68,58 @@ func (p corePolicy) Merge(logger klog.Logger, providersHints []map[string][]Topo
 	if !p.Aligns() {
 		return TopologyHint{}, true
 	}
-	var resources []numa.Resource
-	for _, hints := range providersHints {
-		resources = append(resources, resourcesOf(hints)...)
+	t := translations.Get().(*translation)
+	defer translations.Put(t)
+	d := p.Decide(t.of(providersHints), nil)
+	if logger := logger.V(5); logger.Enabled() { // its arguments cost memory
+		logger.Info("Merged hints", "policy", p.Name(), "affinity", d.Affinity, "admit", d.Admit, "objections", d.Objections)
 	}
-	d := p.Decide(resources)
-	logger.V(5).Info("Merged hints", "policy", p.Name(), "affinity", d.Affinity, "admit", d.Admit, "objections", d.Objections)
 	return HintFromNUMA(d.Affinity), d.Admit
 }
 
-// resourcesOf turns one provider's answer into the core's terms, by resource
-// name. An answer without resources says that nothing matters, and so does a
-// list of no resources.
-func resourcesOf(hints map[string][]TopologyHint) []numa.Resource {
-	resources := make([]numa.Resource, 0, len(hints))
-	for _, name := range slices.Sorted(maps.Keys(hints)) {
-		r := numa.Resource{Name: name, NoPreference: hints[name] == nil}
-		r.Hints = make([]numa.Hint, len(hints[name]))
-		for i, hint := range hints[name] {
-			r.Hints[i] = HintToNUMA(hint)
+// translation is the memory in which answers are put into the core's terms,
+// used again by the next merge.
+type translation struct {
+	resources []numa.Resource
+	hints     []numa.Hint
+	names     []string
+}
+
+var translations = sync.Pool{New: func() any { return new(translation) }}
+
+// of returns the resources of all answers, each answer's by name. An answer
+// without resources says that nothing matters, and so does a list of no
+// resources. The result is good until the next call.
+func (t *translation) of(answers []map[string][]TopologyHint) []numa.Resource {
+	count := 0
+	for _, hints := range answers {
+		for _, list := range hints {
+			count += len(list)
 		}
-		resources = append(resources, r)
 	}
-	return resources
+	// Large enough at once: parts of it are handed out.
+	t.hints = slices.Grow(t.hints[:0], count)
+	t.resources = t.resources[:0]
+	for _, hints := range answers {
+		t.names = t.names[:0]
+		for name := range hints {
+			t.names = append(t.names, name)
+		}
+		slices.Sort(t.names)
+		for _, name := range t.names {
+			from := len(t.hints)
+			for _, hint := range hints[name] {
+				t.hints = append(t.hints, HintToNUMA(hint))
+			}
+			t.resources = append(t.resources, numa.Resource{Name: name, NoPreference: hints[name] == nil, Hints: t.hints[from:len(t.hints):len(t.hints)]})
+		}
+	}
+	return t.resources
+}
+
+// resourcesOf is one answer in the core's terms, in memory of its own.
+func resourcesOf(hints map[string][]TopologyHint) []numa.Resource {
+	return new(translation).of([]map[string][]TopologyHint{hints})
 }
 
 // foreignPolicy lets a Policy that is not ours decide, without objections.
@@ -109,7 +142,7 @@ func deciderOf(logger klog.Logger, p Policy) placement.Decider {
 
 func (f foreignPolicy) Aligns() bool { return f.Name() != PolicyNone }
 
-func (f foreignPolicy) Decide(resources []numa.Resource) placement.Decision {
+func (f foreignPolicy) Decide(resources []numa.Resource, _ func() *numa.Usage) placement.Decision {
 	var hints []map[string][]TopologyHint
 	for _, r := range resources {
 		list := make([]TopologyHint, 0, len(r.Hints))
@@ -138,7 +171,7 @@ type HintMerger struct {
 func NewHintMerger(numaInfo *NUMAInfo, hints [][]TopologyHint, policyName string, opts PolicyOptions) HintMerger {
 	m := HintMerger{NUMAInfo: numaInfo, Hints: hints}
 	if policyName != PolicySingleNumaNode {
-		m.distances = numaInfo.coreDistances(opts)
+		m.distances = numaInfo.coreDistances(opts.PreferClosestNUMA)
 	}
 	return m
 }
@@ -153,5 +186,5 @@ func (m HintMerger) Merge() TopologyHint {
 		}
 		resources = append(resources, resourcesOf(map[string][]TopologyHint{"": list})...)
 	}
-	return HintFromNUMA(numa.Merge(all, resources, numa.MergeOptions{Distances: m.distances}).Hint)
+	return HintFromNUMA(numa.Merge(all, resources, numa.MergeOptions{Distances: m.distances}))
 }

@@ -8,12 +8,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 )
 
 // HintProvider is a manager of resources (devices, CPUs, memory) that takes
 // part in placing pods on NUMA nodes. The interface is fixed by the kubelet;
 // what a provider can do beyond it, it says by implementing
-// AdmissionParticipant, PodAllocator, AllocationHolder or Explainer as well.
+// AdmissionParticipant, PodAllocator, AllocationHolder, ResourceReporter or
+// Explainer as well.
 type HintProvider interface {
 	// GetTopologyHints says, per resource, which sets of NUMA nodes could serve
 	// the container. An empty map or a nil list means that the placement does
@@ -57,11 +60,23 @@ type AllocationHolder interface {
 	HoldsPod(logger klog.Logger, pod *v1.Pod) (needs, holds bool)
 }
 
-// Explainer is the telling side of a HintProvider; it is optional.
-// ExplainHints says in a few words what is asked of the provider and what each
-// NUMA node has, for example "cpu: 8 requested, free CPUs: NUMA node 0: 3,
-// NUMA node 1: 5". The container is nil when the whole pod is meant. The empty
-// string means that there is nothing to say.
+// ResourceReporter is implemented by providers that know amounts; it is optional.
+type ResourceReporter interface {
+	// ReportResources says what is asked of the provider, for the container or,
+	// when that is nil, for the pod as a whole, and what each NUMA node has. It
+	// is asked when an admission is refused, before it is rolled back, and its
+	// facts become a part of the refusal's text. An empty report means that the
+	// provider has no part in it.
+	ReportResources(logger klog.Logger, pod *v1.Pod, container *v1.Container) numa.Report
+	// ReportUsage says what is allocated on each NUMA node, by the pod's open
+	// admission too. It is asked for the policy option numa-tie-break.
+	ReportUsage(logger klog.Logger, podUID string) []numa.NodeUsage
+}
+
+// Explainer is for providers that can only tell in words; it is optional, and
+// not asked of a ResourceReporter. ExplainHints says in a few words what is asked
+// of the provider and what each NUMA node has. The container is nil when the
+// whole pod is meant. The empty string means that there is nothing to say.
 type Explainer interface {
 	ExplainHints(logger klog.Logger, pod *v1.Pod, container *v1.Container) string
 }

@@ -78,13 +78,12 @@ func (s *scope) AddHintProvider(_ klog.Logger, h HintProvider) {
 	s.providers = append(s.providers, h)
 }
 
-func (s *scope) AddContainer(pod *v1.Pod, container *v1.Container, containerID string) {
-	s.hints.addContainer(string(pod.UID), container.Name, containerID)
-}
+// AddContainer has nothing to do: hints are kept by pod and name, not by ID.
+func (s *scope) AddContainer(*v1.Pod, *v1.Container, string) {}
 
+// RemoveContainer has nothing to do either: the container may start again.
 func (s *scope) RemoveContainer(logger klog.Logger, containerID string) error {
 	logger.V(4).Info("Container removed", "containerID", containerID)
-	s.hints.removeContainer(containerID)
 	return nil
 }
 

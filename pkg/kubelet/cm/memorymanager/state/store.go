@@ -89,6 +89,7 @@ func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Recor
 		logger.Info("Taking over a state file without records from another policy", "file", s.file.Path(), "was", data.PolicyName, "now", s.policy)
 	}
 	s.text = text
+	logChanges(logger, data.MachineState, machineState(memplan.NewHost(machine, memplan.Records{})))
 	for uid, pod := range loaded.All() {
 		// Nothing can be bound to a node that is gone. The pod is allocated anew
 		// when it is admitted again.
