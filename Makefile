@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 OUT := _output
 BIN := $(OUT)/bin
 
-# Variables of the user; docs/emulated-node.md explains them.
+# Variables of the user; docs/emulated-node.md and docs/drop-in.md explain them.
 KUBELET ?= ours
 KUBE_VERSION ?=
 POD ?=
@@ -19,6 +19,9 @@ SHAPE ?=
 KEEP ?=
 RUN ?=
 BENCHTIME ?= 300ms
+TREE ?=
+REPLACE ?=
+PKGS ?=
 EXCLUSIVE_STARTS ?=
 EXCLUSIVE_PERIOD ?=
 
@@ -34,9 +37,14 @@ help: ## list the targets (this text)
 	@echo "variables of run:  POD=file  POLICY=single-numa-node  SCOPE=pod|container  KEEP=1 (a shell on the guest)"
 	@echo "                   SHAPE=\"2 nodes, 6 cores, 2 threads, 20Gi each\""
 	@echo "of run and tests:  KUBELET=ours|stock  KUBE_VERSION=v1.37.x"
+	@echo "of drop-in:        TREE=folder  KUBE_VERSION=v1.37.x  REPLACE=1 (patches of your own there may go)"
+	@echo "of test-upstream:  PKGS=\"pkg/kubelet/cm/... pkg/kubelet/server\"  KUBE_VERSION=v1.37.x"
 	@echo "of test-e2e-node:  RUN=regexp  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
 
 run-args = -out $(OUT) -kubelet $(kubelet-binary) -pod '$(POD)' -policy '$(POLICY)' -scope '$(SCOPE)' -shape '$(SHAPE)'
+
+# The builder itself runs here, whatever the kubelet is built for.
+kubetree := env -u GOARCH -u GOOS go run ./hack/kubetree
 
 .PHONY: run
 run: deps run-check kubelet-$(KUBELET) tools ## run the reference pods on an emulated NUMA node and print where they are
@@ -56,6 +64,22 @@ test: ## vet, unit tests and golden scripts; boots nothing
 	@go vet -tags e2enode ./test/e2e_node/...
 	@go test ./...
 	@echo "make test: passed"
+
+.PHONY: drop-in
+drop-in: ## put our packages into your own Kubernetes 1.37 checkout: make drop-in TREE=folder (docs/drop-in.md)
+	@$(kubetree) drop-in -kube-version '$(KUBE_VERSION)' -tree '$(TREE)' $(if $(filter-out 0,$(REPLACE)),-replace)
+
+# What must compile beside the tests: upstream's node e2e suite, and the kubelet
+# for other systems.
+upstream-steps := test/e2e_node,arm64,windows,windows-tests
+
+.PHONY: test-upstream
+test-upstream: ## upstream's own unit tests with our packages in its tree (PKGS="pkg/kubelet/cm/...")
+	@$(kubetree) test-upstream -out $(OUT) -kube-version '$(KUBE_VERSION)' $(if $(PKGS),-pkgs '$(PKGS)',-steps $(upstream-steps))
+
+.PHONY: check-release
+check-release: ## judge another patch release: make check-release KUBE_VERSION=v1.37.x
+	@$(kubetree) check-release -out $(OUT) -kube-version '$(KUBE_VERSION)' -steps $(upstream-steps)
 
 .PHONY: bench
 bench: | $(BIN) ## measure our packages beside the kubelet's own, about 10 minutes (docs/performance.md)
@@ -82,14 +106,14 @@ test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value a
 
 .PHONY: kubelet kubelet-ours kubelet-stock
 kubelet: ## build _output/bin/kubelet from upstream's tree and our packages (GOARCH=arm64: _output/bin/kubelet-arm64)
-	@env -u GOARCH -u GOOS go run ./hack/kubetree -out $(OUT) -kube-version '$(KUBE_VERSION)' \
+	@$(kubetree) build -out $(OUT) -kube-version '$(KUBE_VERSION)' \
 		$(if $(GOARCH),-goarch $(GOARCH) -o $(BIN)/kubelet-$(GOARCH))
 
 kubelet-ours: override GOARCH :=
 kubelet-ours: kubelet
 
 kubelet-stock: ## build _output/bin/kubelet-stock, upstream's kubelet unchanged
-	@go run ./hack/kubetree -out $(OUT) -kube-version '$(KUBE_VERSION)' -stock
+	@$(kubetree) build -out $(OUT) -kube-version '$(KUBE_VERSION)' -stock
 
 .PHONY: tools
 tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our programs for the guest

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Debian packages that the emulated node needs on this machine, and
-# says so. Does nothing when all of them are there.
+# Installs the Debian packages that the emulated node and upstream's tests need on
+# this machine, and says so. Does nothing when all of them are there.
 set -euo pipefail
 
 # A package, and the file that shows that it is there, whoever installed it.
@@ -15,6 +15,7 @@ needs=(
 	"libseccomp-dev /usr/include/seccomp.h"
 	"pkg-config pkg-config"
 	"openssh-client ssh"
+	"git git"
 	"ca-certificates /etc/ssl/certs/ca-certificates.crt"
 )
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podslice/podslice/hack/kubetree/dropin"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,14 +20,14 @@ func TestPackagesBringNothingNew(t *testing.T) {
 	kubelet := deps(t, "k8s.io/kubernetes/cmd/kubelet")
 	require.Greater(t, len(kubelet), 1000)
 	ours := deps(t, "../../pkg/kubelet/cm/...")
-	require.True(t, slices.Contains(ours, ourPrefix+"cpumanager"))
+	require.True(t, slices.Contains(ours, dropin.OurPrefix+"cpumanager"))
 	for _, name := range ours {
-		if strings.HasPrefix(name, ourPrefix) {
+		if strings.HasPrefix(name, dropin.OurPrefix) {
 			continue
 		}
 		require.True(t, slices.Contains(kubelet, name), "%s is not linked by the kubelet", name)
-		for _, dir := range replaced {
-			require.False(t, name == kubePrefix+dir || strings.HasPrefix(name, kubePrefix+dir+"/"),
+		for _, dir := range dropin.Replaced {
+			require.False(t, name == dropin.KubePrefix+dir || strings.HasPrefix(name, dropin.KubePrefix+dir+"/"),
 				"%s would be there twice: as ours and as the kubelet's own", name)
 		}
 	}

@@ -5,9 +5,9 @@ package main
 import (
 	"fmt"
 	"regexp"
-)
 
-const kubeModule = "k8s.io/kubernetes"
+	"github.com/podslice/podslice/hack/kubetree/release"
+)
 
 var (
 	kubeRequire    = regexp.MustCompile(`(?m)^(\s*(?:require\s+)?k8s\.io/kubernetes\s+)(v\S+)`)
@@ -18,7 +18,7 @@ var (
 func requiredKube(gomod string) (string, error) {
 	m := kubeRequire.FindStringSubmatch(gomod)
 	if m == nil {
-		return "", fmt.Errorf("go.mod does not require %s", kubeModule)
+		return "", fmt.Errorf("go.mod does not require %s", release.KubeModule)
 	}
 	return m[2], nil
 }
@@ -35,10 +35,10 @@ func rewriteGoMod(gomod, kube, tree string) (string, error) {
 		gomod = kubeRequire.ReplaceAllString(gomod, "${1}"+kube)
 		// The staging modules are also in require lines, but a replace without a
 		// version on its left side decides for every one of them.
-		gomod = stagingReplace.ReplaceAllString(gomod, "${1}"+stagingVersion(kube))
+		gomod = stagingReplace.ReplaceAllString(gomod, "${1}"+release.StagingVersion(kube))
 	}
 	if tree != "" {
-		gomod += fmt.Sprintf("\nreplace %s => ./%s\n", kubeModule, tree)
+		gomod += fmt.Sprintf("\nreplace %s => ./%s\n", release.KubeModule, tree)
 	}
 	return gomod, nil
 }

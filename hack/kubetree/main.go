@@ -4,88 +4,100 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
+
+	"github.com/podslice/podslice/hack/kubetree/release"
 )
 
-// options are what the command line says. Paths are relative to root.
-type options struct {
-	root        string // the repository: where go.mod and pkg/kubelet/cm are
-	out         string // the ignored output folder
-	kubeVersion string // upstream release, v1.37.x
-	ourVersion  string // version of this repository's packages
-	stock       bool   // build upstream's kubelet unchanged
-	goos        string
-	goarch      string
-	binary      string // where the kubelet goes
+// commands are what the first argument may be. Each gets its own flags.
+var commands = []struct {
+	name, does string
+	run        func(ctx context.Context, args []string) error
+}{
+	{"build", "build a kubelet", buildCommand},
+	{"drop-in", "put our packages into a Kubernetes checkout", dropInCommand},
+	{"test-upstream", "run upstream's tests with our packages", testCommand},
+	{"check-release", "judge a patch release", checkCommand},
 }
 
 func main() {
-	var o options
-	flag.StringVar(&o.root, "root", ".", "repository root")
-	flag.StringVar(&o.out, "out", "_output", "output folder, relative to the root")
-	flag.StringVar(&o.kubeVersion, "kube-version", "", "Kubernetes release to build (default: the one in go.mod)")
-	flag.StringVar(&o.ourVersion, "our-version", "", "version of our packages (default: hack/VERSION)")
-	flag.BoolVar(&o.stock, "stock", false, "build upstream's kubelet without our packages")
-	flag.StringVar(&o.goos, "goos", "linux", "target operating system")
-	flag.StringVar(&o.goarch, "goarch", "", "target architecture (default: this machine's)")
-	flag.StringVar(&o.binary, "o", "", "the binary to write (default: <out>/bin/kubelet or kubelet-stock)")
-	flag.Parse()
-
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "kubetree:", err)
+	if err := run(ctx, os.Args[1:]); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "kubetree:", err)
+		}
 		os.Exit(1)
 	}
 }
 
-// run fetches, drops in and builds, or finds that all of it was done already.
-func run(ctx context.Context, o options) error {
-	b, err := newBuild(ctx, o)
-	if err != nil {
-		return err
-	}
-	fresh, err := b.stamp.matches(b.binary)
-	if err != nil {
-		return err
-	}
-	if fresh {
-		fmt.Printf("kubelet: %s is up to date (%s)\n", b.rel(b.binary), b.version)
-		return nil
-	}
-	if !o.stock {
-		if err := fetchTree(ctx, b.module, b.tree); err != nil {
-			return err
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		for _, c := range commands {
+			if c.name == args[0] {
+				return c.run(ctx, args[1:])
+			}
 		}
-		changed, err := DropIn(b.tree, b.packages)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("kubelet: %d files changed in %s\n", changed, b.rel(b.tree))
 	}
-	fmt.Printf("kubelet: building %s, %s/%s (minutes when Go's cache is cold)\n", b.version, b.goos, b.goarch)
-	if err := b.compile(ctx); err != nil {
-		return err
+	text := "usage: kubetree <command> [flags]"
+	for _, c := range commands {
+		text += fmt.Sprintf("\n  %-14s %s", c.name, c.does)
 	}
-	if err := b.stamp.write(b.binary); err != nil {
-		return err
-	}
-	fmt.Printf("kubelet: built %s\n", b.rel(b.binary))
-	return nil
+	return errors.New(text)
 }
 
-// readVersion returns the version of our packages from hack/VERSION.
-func readVersion(root string) (string, error) {
-	name := filepath.Join(root, "hack", "VERSION")
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return "", fmt.Errorf("version of our packages: %w", err)
+// common are flags that several commands have.
+type common struct {
+	root        string // the repository: where go.mod and pkg/kubelet/cm are
+	out         string // the ignored output folder, relative to root
+	kubeVersion string // upstream release, v1.37.x
+}
+
+func (c *common) add(flags *flag.FlagSet) {
+	flags.StringVar(&c.root, "root", ".", "repository root")
+	flags.StringVar(&c.out, "out", "_output", "output folder, relative to the root")
+	flags.StringVar(&c.kubeVersion, "kube-version", "", "Kubernetes release (default: the one in go.mod)")
+}
+
+// parse reads the flags and makes root absolute. Arguments beside flags are
+// slips.
+func (c *common) parse(flags *flag.FlagSet, args []string) error {
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	return strings.TrimSpace(string(data)), nil
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%s: what is %q?", flags.Name(), flags.Arg(0))
+	}
+	var err error
+	c.root, err = filepath.Abs(c.root)
+	return err
+}
+
+// kube returns the release that was asked for, and the one that go.mod names.
+func (c *common) kube() (wanted, pinned string, err error) {
+	gomod, err := os.ReadFile(filepath.Join(c.root, "go.mod"))
+	if err != nil {
+		return "", "", err
+	}
+	if pinned, err = requiredKube(string(gomod)); err != nil {
+		return "", "", err
+	}
+	if wanted = c.kubeVersion; wanted == "" {
+		wanted = pinned
+	}
+	return wanted, pinned, release.Check(wanted)
+}
+
+// rel shortens a path below root for messages.
+func (c *common) rel(path string) string {
+	if r, err := filepath.Rel(c.root, path); err == nil {
+		return r
+	}
+	return path
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/state"
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/topology"
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
 
@@ -221,7 +222,7 @@ func reservedCount(reservation v1.ResourceList) (int, error) {
 // Start implements Manager.
 func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, podStatusProvider status.PodStatusProvider, containerRuntime runtimeService, initialContainers containermap.ContainerMap) error {
 	logger := klog.FromContext(ctx)
-	logger.Info("Starting CPU manager", "policy", m.policy, "reconcilePeriod", m.reconcilePeriod)
+	logger.Info("Starting CPU manager", "podslice", podslice.Version, "policy", m.policy, "reconcilePeriod", m.reconcilePeriod)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.activePods, m.sourcesReady = activePods, sourcesReady

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memorymanager/state"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
 
@@ -78,7 +79,7 @@ func NewManager(logger klog.Logger, policyName string, machineInfo *cadvisorapi.
 // later.
 func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, _ status.PodStatusProvider, _ runtimeService, initialContainers containermap.ContainerMap) error {
 	logger := klog.FromContext(ctx)
-	logger.Info("Starting memory manager", "policy", m.policy.name)
+	logger.Info("Starting memory manager", "podslice", podslice.Version, "policy", m.policy.name)
 	store, err := state.Open(logger, m.directory, memoryManagerStateFileName, string(m.policy.name), m.policy.machine)
 	if err != nil {
 		logger.Error(err, "Cannot use the memory manager's state")

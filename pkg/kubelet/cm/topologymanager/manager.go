@@ -13,6 +13,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
 )
 
 // Manager is what the kubelet uses: an admission handler, told about containers
@@ -42,7 +44,7 @@ var _ Manager = manager{}
 func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyName string, topologyScopeName string, topologyPolicyOptions map[string]string) (Manager, error) {
 	registerMetrics()
 	if topologyPolicyName == PolicyNone {
-		logger.Info("Creating topology manager", "policy", PolicyNone)
+		logger.Info("Creating topology manager", "podslice", podslice.Version, "policy", PolicyNone)
 		return manager{NewNoneScope()}, nil
 	}
 	opts, err := NewPolicyOptions(logger, topologyPolicyOptions)
@@ -73,7 +75,8 @@ func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyN
 		return nil, fmt.Errorf("unknown scope: %q", topologyScopeName)
 	}
 
-	logger.Info("Creating topology manager", "policy", topologyPolicyName, "scope", topologyScopeName,
+	logger.Info("Creating topology manager", "podslice", podslice.Version,
+		"policy", topologyPolicyName, "scope", topologyScopeName,
 		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes,
 		"numaTieBreak", cmp.Or(opts.NUMATieBreak, TieBreakLowest), "bestEffortLocality", opts.BestEffortLocality, "nodes", numaInfo.Nodes)
 	for _, scope := range []string{metrics.AlignScopeContainer, metrics.AlignScopePod} {
