@@ -291,6 +291,7 @@ func (n *node) startContainer(m *manager, r *cri, pod *v1.Pod, name, id string) 
 func (n *node) runContainer(m *manager, r *cri, pod *v1.Pod, name string) string {
 	id := n.create(m, r, pod, name)
 	n.startContainer(m, r, pod, name, id)
+	m.updater.observe(containerKey{string(pod.UID), name}, id)
 	return id
 }
 

@@ -131,6 +131,8 @@ func (u *updater) work() {
 // serve brings one container in line, however often its target changes
 // meanwhile. The caller holds the lock, which is released for each call.
 func (u *updater) serve(c *tracked) {
+	// Most that were let start a while ago run, and then nothing gets lost.
+	c.check = c.check || c.starting
 	for !c.forgotten && u.running() {
 		if c.check {
 			c.check = false

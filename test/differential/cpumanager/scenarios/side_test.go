@@ -106,6 +106,11 @@ func (k *kubelet) UpdateContainerResources(context.Context, string, *runtimeapi.
 	return nil
 }
 
+// ContainerStatus says that every container runs: so changes are not lost.
+func (k *kubelet) ContainerStatus(context.Context, string, bool) (*runtimeapi.ContainerStatusResponse, error) {
+	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, nil
+}
+
 func (k *kubelet) options() map[string]string {
 	options := map[string]string{}
 	for _, name := range k.scenario.Settings.Options {
