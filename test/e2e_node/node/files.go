@@ -48,7 +48,7 @@ func Files(assets guest.Assets, out, kubelet string) (map[string]string, error) 
 			files[filepath.Join(folder, name)] = filepath.Join(out, "bin", name)
 		}
 	}
-	place("bin", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "nodereport", "cpuwitness")
+	place("bin", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "nodereport", "cpuwitness", "pagewitness")
 	place("cni", "bridge", "host-local", "loopback")
 	for _, source := range files {
 		if _, err := os.Stat(source); err != nil {
