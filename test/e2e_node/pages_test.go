@@ -58,26 +58,30 @@ func TestPagesLieOnTheirNodes(t *testing.T) {
 // is not allocatable, so nothing else has to be set aside for them.
 func reserveHugepages(t *testing.T, n *node.Node, bytes int64) {
 	t.Helper()
-	set := func(pages int64) error {
-		for id := range shape.Nodes {
-			file := fmt.Sprintf("/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", id)
-			out, err := n.Guest.Output(ctx, fmt.Sprintf("echo %d > %s && cat %s", pages, file, file))
-			if err != nil {
-				return err
-			}
-			if got := strings.TrimSpace(out); got != fmt.Sprint(pages) {
-				return fmt.Errorf("NUMA node %d has %s hugepages, want %d", id, got, pages)
+	file := func(id int) string {
+		return fmt.Sprintf("/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", id)
+	}
+	t.Cleanup(func() {
+		// Pages in use would count on until their pods go. A test that failed has its
+		// logs collected after this, and leaves its pods to the next one.
+		if ctx.Err() == nil && !t.Failed() {
+			if err := n.Wipe(ctx); err != nil {
+				t.Error(err)
 			}
 		}
-		return nil
-	}
-	// Those that are in use go when their pods do.
-	t.Cleanup(func() {
-		if err := set(0); err != nil && ctx.Err() == nil {
-			t.Logf("taking back hugepages: %v", err)
+		for id := range shape.Nodes {
+			if _, err := n.Guest.Output(ctx, "echo 0 > "+file(id)); err != nil && ctx.Err() == nil {
+				t.Errorf("taking back hugepages: %v", err)
+			}
 		}
 	})
-	must(t, set(bytes/hugePage))
+	for id := range shape.Nodes {
+		out, err := n.Guest.Output(ctx, fmt.Sprintf("echo %d > %s && cat %s", bytes/hugePage, file(id), file(id)))
+		must(t, err)
+		if got := strings.TrimSpace(out); got != fmt.Sprint(bytes/hugePage) {
+			t.Fatalf("NUMA node %d has %s hugepages of 2Mi, want %d", id, got, bytes/hugePage)
+		}
+	}
 }
 
 func checkPages(t *testing.T, n *node.Node, r *report.Report, memory memoryState, want pagesPod, scope string) {
