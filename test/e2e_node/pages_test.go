@@ -122,10 +122,10 @@ func checkPages(t *testing.T, n *node.Node, r *report.Report, memory memoryState
 
 			result := readPages(t, n, want.resultFile(c))
 			checkMapping(t, "ordinary pages", result.Small, 4<<10, writtenMemory, mems)
-			checkMapping(t, "hugepages", result.Huge, hugePage, c.huge, mems)
-			if result.Small != nil && result.Huge != nil {
-				say("%s of %s: CPUs %s, cpuset.mems %q, recorded %v; %s; %s", c.name, want.name, is.CPUs, is.Mems, recorded, result.Small, result.Huge)
+			if c.huge > 0 {
+				checkMapping(t, "hugepages", result.Huge, hugePage, c.huge, mems)
 			}
+			say("%s of %s: CPUs %s, cpuset.mems %q, recorded %v; %v; %v", c.name, want.name, is.CPUs, is.Mems, recorded, result.Small, result.Huge)
 		})
 	}
 	if apart.Size() > 0 {
@@ -169,7 +169,8 @@ func readPages(t *testing.T, n *node.Node, file string) numamaps.Result {
 		var r numamaps.Result
 		must(t, json.Unmarshal([]byte(out.Stdout), &r))
 		if r.Error != "" {
-			t.Fatalf("%s: %s", file, r.Error)
+			limits, _ := n.Guest.Run(ctx, "cd /sys/fs/cgroup && find kubepods -name 'hugetlb.2MB*max' | xargs grep -H .")
+			t.Fatalf("%s: %s\n%s", file, r.Error, limits.Stdout)
 		}
 		return r
 	}
@@ -224,5 +225,9 @@ func checkBlocks(t *testing.T, blocks []memoryBlock, want amounts, nodes cpuset.
 	}
 	equal(t, "recorded memory", sizes["memory"], want.memory)
 	equal(t, "recorded hugepages", sizes[resourceHuge], want.huge)
-	equal(t, "number of recorded resources", len(sizes), 2)
+	for name := range sizes {
+		if name != "memory" && name != resourceHuge {
+			t.Errorf("recorded: %s", name)
+		}
+	}
 }
