@@ -89,11 +89,15 @@ bench: | $(BIN) ## measure our packages beside the kubelet's own, about 10 minut
 
 .PHONY: test-long
 test-long: SCENARIOS ?= 100000
-test-long: ## 100,000 scenarios beside the kubelet's own CPU manager, then some under the race detector, 20 minutes (SCENARIOS=n)
+test-long: ## 100,000 scenarios beside the kubelet's own managers, some under the race detector, about an hour (SCENARIOS=n)
 	@echo "make test-long: $(SCENARIOS) scenarios on our CPU manager and on the kubelet's own, state files in memory"
 	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 120m -v -run 'TestScenarios|TestProperties' ./test/differential/cpumanager/scenarios
 	@echo "make test-long: the same with the race detector, a twentieth as many"
 	@PODSLICE_SCENARIOS=$$(( $(SCENARIOS) / 20 )) go test -race -count=1 -timeout 120m -v -run 'TestScenarios|TestProperties' ./test/differential/cpumanager/scenarios
+	@echo "make test-long: $(SCENARIOS) scenarios on our memory manager and on the kubelet's own"
+	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 120m -v -run TestScenarios ./test/differential/memorymanager
+	@echo "make test-long: ten times as many merges of the topology managers"
+	@PODSLICE_SCENARIOS=$$(( $(SCENARIOS) * 10 )) go test -count=1 -timeout 120m -v -run MergesAlike ./test/differential/topologymanager
 	@echo "make test-long: passed"
 
 .PHONY: test-e2e-node
