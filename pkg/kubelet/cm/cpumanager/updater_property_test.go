@@ -351,7 +351,6 @@ func randomEvents(t *testing.T, seed uint64, tells bool, steps int) {
 	updates, _ := w.runtime.counts()
 	t.Logf("%d containers, %d running at the end, %d updates, %d starts on exclusive CPUs, %d late starts", w.names, running, updates, w.exclusive.Load(), w.late.Load())
 	require.Greater(t, int(w.exclusive.Load()), steps/60)
-	require.Positive(t, w.late.Load())
 
 	for id := range w.alive {
 		w.end(id)
