@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 )
 
 // collectPeriod is how often the manager looks for pods that are gone, so that
@@ -136,7 +137,7 @@ func logShortage(logger klog.Logger, host memplan.Host) {
 		for _, r := range node.Resources {
 			if r.Missing > 0 {
 				logger.Info("Pods have more memory than the machine, or what is not reserved of it; they keep it, and nothing more is given from there",
-					"numaNodes", node.Group.String(), "resource", r.Name, "allocatable", memplan.Bytes(r.Allocatable), "missing", memplan.Bytes(r.Missing))
+					"numaNodes", node.Group.String(), "resource", r.Name, "allocatable", numa.Bytes(r.Allocatable), "missing", numa.Bytes(r.Missing))
 			}
 		}
 	}

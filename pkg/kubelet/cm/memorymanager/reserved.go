@@ -129,7 +129,7 @@ func perNode(byNode map[int]map[string]uint64, name string) string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(byNode)) {
 		if bytes, ok := byNode[id][name]; ok {
-			parts = append(parts, fmt.Sprintf("%s on NUMA node %d", memplan.Bytes(bytes), id))
+			parts = append(parts, fmt.Sprintf("%s on NUMA node %d", numa.Bytes(bytes), id))
 		}
 	}
 	if len(parts) == 0 {

@@ -121,20 +121,20 @@ func (s NodeSpec) table() (map[string]Capacity, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.HugePages)) {
 		size, kept := s.HugePages[name], s.Reserved[name]
 		if kept > size {
-			return nil, fmt.Errorf("%s of %s is reserved, but the node has %s", Bytes(kept), name, Bytes(size))
+			return nil, fmt.Errorf("%s of %s is reserved, but the node has %s", numa.Bytes(kept), name, numa.Bytes(size))
 		}
 		pages = add(pages, size)
 		table[name] = Capacity{Total: size, Reserved: kept, Allocatable: size - kept}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Reserved)) {
 		if _, present := s.HugePages[name]; name != Ordinary && !present && s.Reserved[name] > 0 {
-			return nil, fmt.Errorf("%s of %s is reserved, but the node has none", Bytes(s.Reserved[name]), name)
+			return nil, fmt.Errorf("%s of %s is reserved, but the node has none", numa.Bytes(s.Reserved[name]), name)
 		}
 	}
 	kept := s.Reserved[Ordinary]
 	if taken := add(kept, pages); taken > s.Memory {
 		return nil, fmt.Errorf("%s of memory is reserved and hugepages take %s, together more than the node's %s",
-			Bytes(kept), Bytes(pages), Bytes(s.Memory))
+			numa.Bytes(kept), numa.Bytes(pages), numa.Bytes(s.Memory))
 	}
 	table[Ordinary] = Capacity{Total: s.Memory, Reserved: kept, Allocatable: s.Memory - kept - pages}
 	return table, nil
@@ -246,22 +246,6 @@ func add(a, b uint64) uint64 {
 	return a + b
 }
 
-// Bytes writes a size for people: with the largest binary unit that divides it
-// or, what no one can read otherwise, in hundredths of a Gi.
-func Bytes(size uint64) string {
-	const mi, gi = 1 << 20, 1 << 30
-	if size >= gi && size%mi != 0 {
-		return fmt.Sprintf("%.2fGi", float64(size)/gi)
-	}
-	units := []string{"", "Ki", "Mi", "Gi", "Ti"}
-	unit := 0
-	for size > 0 && size%1024 == 0 && unit < len(units)-1 {
-		size /= 1024
-		unit++
-	}
-	return fmt.Sprintf("%d%s", size, units[unit])
-}
-
 // amounts lists a request for messages: "memory 12Gi, hugepages-2Mi 1Gi".
 func amounts(request podplan.Memory) string {
 	text := ""
@@ -269,7 +253,7 @@ func amounts(request podplan.Memory) string {
 		if text != "" {
 			text += ", "
 		}
-		text += name + " " + Bytes(request[name])
+		text += name + " " + numa.Bytes(request[name])
 	}
 	return text
 }

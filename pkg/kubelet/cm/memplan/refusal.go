@@ -86,7 +86,7 @@ func (h Host) Describe(request podplan.Memory) string {
 				amounts = append(amounts, "no "+name)
 				continue
 			}
-			amounts = append(amounts, fmt.Sprintf("%s %s free of %s", name, Bytes(h.free(state.ID, name)), Bytes(capacity.Allocatable)))
+			amounts = append(amounts, fmt.Sprintf("%s %s free of %s", name, numa.Bytes(h.free(state.ID, name)), numa.Bytes(capacity.Allocatable)))
 		}
 		if !h.machine.withCPUs.Contains(state.ID) {
 			amounts = append(amounts, "no CPUs")

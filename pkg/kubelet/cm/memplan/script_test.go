@@ -211,9 +211,9 @@ func (s *script) printNodes() {
 	for n := range s.host.Nodes() {
 		s.printf("node %d: %d blocks, group %s", n.ID, n.Assignments, n.Group)
 		for _, r := range n.Resources {
-			s.printf(", %s %s free of %s", r.Name, Bytes(r.Free), Bytes(r.Allocatable))
+			s.printf(", %s %s free of %s", r.Name, numa.Bytes(r.Free), numa.Bytes(r.Allocatable))
 			if r.Missing > 0 {
-				s.printf(" (%s missing)", Bytes(r.Missing))
+				s.printf(" (%s missing)", numa.Bytes(r.Missing))
 			}
 		}
 		s.printf("\n")
@@ -226,7 +226,7 @@ func blocksText(blocks []Block) string {
 	}
 	text := ""
 	for _, b := range blocks {
-		text += fmt.Sprintf(" %s %s on {%s}", b.Resource, Bytes(b.Size), b.Nodes)
+		text += fmt.Sprintf(" %s %s on {%s}", b.Resource, numa.Bytes(b.Size), b.Nodes)
 	}
 	return text
 }

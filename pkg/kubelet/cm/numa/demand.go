@@ -77,7 +77,7 @@ func (d Demand) total(of func(Supply) uint64) (sum uint64) {
 func (d Demand) Amount(quantity uint64) string {
 	switch {
 	case d.Unit == "":
-		return bytes(quantity)
+		return Bytes(quantity)
 	case quantity == 1:
 		return "1 " + strings.TrimSuffix(d.Unit, "s") // the only unit is "CPUs"
 	}
@@ -86,14 +86,14 @@ func (d Demand) Amount(quantity uint64) string {
 
 func (d Demand) number(quantity uint64) string {
 	if d.Unit == "" {
-		return bytes(quantity)
+		return Bytes(quantity)
 	}
 	return fmt.Sprint(quantity)
 }
 
-// bytes uses the largest binary unit that divides the size or, what no one can
-// read otherwise, hundredths of a Gi.
-func bytes(size uint64) string {
+// Bytes writes a size for people: with the largest binary unit that divides it
+// or, what no one can read otherwise, in hundredths of a Gi.
+func Bytes(size uint64) string {
 	const mi, gi = 1 << 20, 1 << 30
 	if size >= gi && size%mi != 0 {
 		return fmt.Sprintf("%.2fGi", float64(size)/gi)

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 )
 
 // logChanges tells what is different on the machine since the file was written:
@@ -69,7 +69,7 @@ func tableChanges(id int, before, now map[v1.ResourceName]*MemoryTable) []string
 			{"allocatable", old.Allocatable, current.Allocatable},
 		} {
 			if field.was != field.is {
-				list = append(list, fmt.Sprintf("NUMA node %d, %s, %s: was %s, is %s", id, name, field.what, memplan.Bytes(field.was), memplan.Bytes(field.is)))
+				list = append(list, fmt.Sprintf("NUMA node %d, %s, %s: was %s, is %s", id, name, field.what, numa.Bytes(field.was), numa.Bytes(field.is)))
 			}
 		}
 	}
