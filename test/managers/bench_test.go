@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/machine/catalog"
+	"github.com/podslice/podslice/test/simnode"
 )
 
 // BenchmarkAdmission admits a pod with CPUs, memory and a device to machines of
@@ -29,11 +31,13 @@ func BenchmarkAdmission(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			n := &node{t: b, dir: b.TempDir(), info: m.MachineInfo(), started: map[string]bool{}, wholeCores: map[string]bool{}}
-			n.gates, n.policy, n.scope, n.topologyOptions = true, "restricted", "pod", options
-			n.reservedCPUs = cpuset.New(0)
-			n.devices = parseDevices(n, []string{"example.com/gpu@0", "example.com/gpu@1"})
-			if err := n.start(); err != nil {
+			n := simnode.New(b)
+			n.Info, n.TopologyOptions = m.MachineInfo(), options
+			n.ReservedCPUs = cpuset.New(0)
+			if n.Devices, err = n.ParseDevices([]string{"example.com/gpu@0", "example.com/gpu@1"}); err != nil {
+				b.Fatal(err)
+			}
+			if err := n.Start(); err != nil {
 				b.Fatal(err)
 			}
 			ctx := klog.NewContext(context.Background(), klog.Logger{})
@@ -42,14 +46,17 @@ func BenchmarkAdmission(b *testing.B) {
 				"spans cpu=80 memory=600Gi\nsidecar proxy\napp a cpu=64 memory=8Gi",
 				"refused cpu=4000 memory=16Gi\napp a cpu=4000 memory=16Gi",
 			} {
-				template := parsePod(b, text)
+				template, err := simnode.ParsePod(text)
+				if err != nil {
+					b.Fatal(err)
+				}
 				b.Run(name+"/"+template.Name, func(b *testing.B) {
 					for i := 0; b.Loop(); i++ {
 						pod := template.DeepCopy()
 						pod.UID = types.UID(fmt.Sprint(template.Name, i)) // a new pod; the last one's CPUs are collected
-						n.add(pod)
-						n.topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, Operation: lifecycle.AddOperation})
-						n.remove(pod.Name)
+						n.Add(pod)
+						n.Topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, Operation: lifecycle.AddOperation})
+						n.Remove(pod.Name)
 					}
 				})
 			}

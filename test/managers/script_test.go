@@ -4,6 +4,7 @@ package managers
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,20 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager"
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 	"github.com/podslice/podslice/pkg/machine/catalog"
+	"github.com/podslice/podslice/test/simnode"
 )
 
 // TestScripts runs the scripts under testdata. Commands:
 //
 //	node nodes=N cores=N threads=N memory=Q [hugepages=N] reserved=(CPUs)
-//	  [policy=P] [scope=S] [gates=off] [full-pcpus-only] [strict]
+//	  [policy=P] [scope=S] [cpu-policy=P] [memory-policy=P] [gates=off]
+//	  [full-pcpus-only] [strict]
 //	  [option=(O,...)]: options of the CPU manager by their full name
 //	  [max-numa-nodes=N] [prefer-closest] [tie-break=V] [locality]: options of the
 //	  topology manager
@@ -41,9 +43,9 @@ import (
 //	  a new kubelet, with the CPU manager's options that are given here, admits
 //	  all pods again; says what moved or was written
 //	admit
-//	  NAME [cpu=Q memory=Q hugepages-2Mi=Q]: the pod and its budget, then a
-//	  line a container: init|sidecar|app NAME [cpu=Q ...], requests = limits
+//	  a pod as simnode.ParsePod reads it
 //	start NAME, remove NAME, state
+//	vanish NAME: the pod goes and nobody tells the managers
 //	restart-containers NAME, resize NAME: the kubelet asks or tells the topology
 //	  manager again
 //	affinity: what the topology manager tells about the pods' containers
@@ -53,76 +55,73 @@ import (
 // checkInvariants.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		var n *node
+		var n *simnode.Node
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			defer func() { n.checkInvariants(d.Pos) }()
+			defer func() { require.NoError(t, n.CheckInvariants(), d.Pos) }()
 			switch d.Cmd {
 			case "node":
-				n = &node{t: t, dir: t.TempDir(), started: map[string]bool{}, wholeCores: map[string]bool{}}
-				n.gates, n.policy, n.scope = true, "restricted", "pod"
-				n.topologyOptions = map[string]string{}
-				n.configure(d)
-				if err := n.start(); err != nil {
+				n = simnode.New(t)
+				n.Logger, _ = ktesting.NewTestContext(t)
+				configure(n, d)
+				if err := n.Start(); err != nil {
 					return err.Error() + "\n"
 				}
-				if n.reserve > 0 {
-					return fmt.Sprintf("reserved %s, shared pool %s\n", n.reserved(), n.cpu.State().GetDefaultCPUSet())
+				if n.Reserve > 0 {
+					return fmt.Sprintf("reserved %s, shared pool %s\n", n.Reserved(), n.CPU.State().GetDefaultCPUSet())
 				}
-				return fmt.Sprintf("shared pool %s\n", n.cpu.State().GetDefaultCPUSet())
+				return fmt.Sprintf("shared pool %s\n", n.CPU.State().GetDefaultCPUSet())
 			case "machine":
-				return n.describeMachine()
+				return n.DescribeMachine()
 			case "restart":
-				return n.restart(d)
+				return restart(n, d)
 			case "admit":
-				pod := parsePod(t, d.Input)
-				n.add(pod)
-				before := n.files()
-				if result := n.admit(pod); !result.Admit {
-					n.remove(pod.Name)
-					require.Equal(t, before, n.files(), "a refused pod leaves something behind")
+				pod, err := simnode.ParsePod(d.Input)
+				require.NoError(t, err, d.Pos)
+				n.Add(pod)
+				before := n.Files()
+				if result := n.Admit(pod); !result.Admit {
+					n.Remove(pod.Name)
+					require.Equal(t, before, n.Files(), "a refused pod leaves something behind")
 					for _, c := range pod.Spec.Containers {
-						require.NotContains(t, n.affinities([]*v1.Pod{pod}), c.Name+": [", "a refused pod leaves a hint behind")
+						require.NotContains(t, n.Affinities([]*v1.Pod{pod}), c.Name+": [", "a refused pod leaves a hint behind")
 					}
 					return fmt.Sprintf("%s: %s\n", result.Reason, result.Message)
 				}
-				n.wholeCores[pod.Name] = n.cpuOptions[cpumanager.FullPCPUsOnlyOption] == "true"
-				n.checkAdmitted(d.Pos, pod)
-				return n.describe(pod)
+				require.NoError(t, n.CheckAdmitted(pod), d.Pos)
+				return n.Describe(pod)
 			case "affinity":
-				return n.affinities(n.active())
+				return n.Affinities(n.Active())
 			case "calls":
-				calls := strings.Join(n.devices.calls, "\n")
-				n.devices.calls = nil
+				calls := strings.Join(n.Devices.Calls, "\n")
+				n.Devices.Calls = nil
 				return calls + "\n"
-			case "resize", "restart-containers":
-				for _, pod := range n.active() {
-					if pod.Name == d.CmdArgs[0].Key {
-						if d.Cmd == "restart-containers" {
-							n.restartContainers(pod)
-							return n.affinities([]*v1.Pod{pod})
-						}
-						result := n.askTopologyManager(pod, lifecycle.ResizeOperation)
-						return fmt.Sprintf("admit=%t %s\n", result.Admit, result.Message)
+			case "resize", "restart-containers", "start", "remove", "vanish":
+				pod := n.Pod(d.CmdArgs[0].Key)
+				require.NotNil(t, pod, d.Pos)
+				switch d.Cmd {
+				case "resize":
+					result := n.Ask(pod, lifecycle.ResizeOperation)
+					return fmt.Sprintf("admit=%t %s\n", result.Admit, result.Message)
+				case "restart-containers":
+					for i := range pod.Spec.Containers {
+						require.NoError(t, n.StartContainer(pod, &pod.Spec.Containers[i]))
 					}
+					return n.Affinities([]*v1.Pod{pod})
+				case "vanish":
+					n.Vanish(pod.Name)
+					return ""
+				case "remove":
+					require.NoError(t, n.End(pod.Name))
+					return ""
 				}
-				t.Fatalf("no pod %s", d.CmdArgs[0].Key)
-			case "start":
-				for _, pod := range n.active() {
-					if pod.Name == d.CmdArgs[0].Key {
-						n.startContainers(pod)
-						return n.describe(pod)
-					}
-				}
-				t.Fatalf("no pod %s", d.CmdArgs[0].Key)
-			case "remove":
-				n.end(d.CmdArgs[0].Key)
-				return ""
+				require.NoError(t, n.StartContainers(pod))
+				return n.Describe(pod)
 			case "state":
 				var b strings.Builder
-				for _, pod := range n.active() {
-					b.WriteString(n.describe(pod))
+				for _, pod := range n.Active() {
+					b.WriteString(n.Describe(pod))
 				}
-				fmt.Fprintf(&b, "shared pool %s\n", n.cpu.State().GetDefaultCPUSet())
+				fmt.Fprintf(&b, "shared pool %s\n", n.CPU.State().GetDefaultCPUSet())
 				return b.String()
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
@@ -132,27 +131,27 @@ func TestScripts(t *testing.T) {
 }
 
 // restart starts a new kubelet, which admits every pod again.
-func (n *node) restart(d *datadriven.TestData) string {
+func restart(n *simnode.Node, d *datadriven.TestData) string {
 	var before strings.Builder
-	for _, pod := range n.active() {
-		before.WriteString(n.describe(pod))
+	for _, pod := range n.Active() {
+		before.WriteString(n.Describe(pod))
 	}
-	files := n.files()
-	n.configure(d)
-	if err := n.start(); err != nil {
+	files := n.Files()
+	configure(n, d)
+	if err := n.Start(); err != nil {
 		return err.Error() + "\n"
 	}
 	var out, after strings.Builder
-	for _, pod := range n.active() {
-		if result := n.admit(pod); !result.Admit {
+	for _, pod := range n.Active() {
+		if result := n.Admit(pod); !result.Admit {
 			fmt.Fprintf(&out, "%s killed: %s: %s\n", pod.Name, result.Reason, result.Message)
 		}
-		after.WriteString(n.describe(pod))
+		after.WriteString(n.Describe(pod))
 	}
 	if before.String() != after.String() {
 		out.WriteString("moved:\n" + after.String())
 	}
-	if files != n.files() {
+	if files != n.Files() {
 		out.WriteString("state files written\n")
 	}
 	if out.Len() == 0 {
@@ -161,19 +160,22 @@ func (n *node) restart(d *datadriven.TestData) string {
 	return out.String()
 }
 
-func (n *node) configure(d *datadriven.TestData) {
+func configure(n *simnode.Node, d *datadriven.TestData) {
 	number := func(text string) int {
 		value, err := strconv.Atoi(text)
-		require.NoError(n.t, err)
+		require.NoError(n.TB, err)
 		return value
 	}
 	cpus := func(arg datadriven.CmdArg) cpuset.CPUSet {
 		set, err := cpuset.Parse(strings.Join(arg.Vals, ","))
-		require.NoError(n.t, err)
+		require.NoError(n.TB, err)
 		return set
 	}
-	n.cpuOptions = map[string]string{}
-	var s shape
+	n.CPUOptions, n.TopologyOptions = map[string]string{}, maps.Clone(n.TopologyOptions)
+	if n.TopologyOptions == nil {
+		n.TopologyOptions = map[string]string{}
+	}
+	var s simnode.Shape
 	var name string
 	offline := cpuset.New()
 	for _, arg := range d.CmdArgs {
@@ -183,106 +185,72 @@ func (n *node) configure(d *datadriven.TestData) {
 		}
 		switch arg.Key {
 		case "nodes":
-			s.nodes = number(value)
+			s.Nodes = number(value)
 		case "cores":
-			s.cores = number(value)
+			s.Cores = number(value)
 		case "threads":
-			s.threads = number(value)
+			s.Threads = number(value)
 		case "memory":
-			s.memory = resource.MustParse(value)
+			s.Memory = resource.MustParse(value)
 		case "hugepages":
-			s.hugepages2Mi = number(value)
+			s.Hugepages2Mi = number(value)
 		case "machine":
 			name = value
 		case "offline":
 			offline = cpus(arg)
 		case "reserved":
-			n.reservedCPUs, n.reserve = cpus(arg), 0
+			n.ReservedCPUs, n.Reserve = cpus(arg), 0
 		case "reserve":
-			n.reservedCPUs, n.reserve = cpuset.New(), number(value)
+			n.ReservedCPUs, n.Reserve = cpuset.New(), number(value)
 		case "policy":
-			n.policy = value
+			n.TopologyPolicy = value
 		case "scope":
-			n.scope = value
+			n.Scope = value
+		case "cpu-policy":
+			n.CPUPolicy = value
+		case "memory-policy":
+			n.MemoryPolicy = value
 		case "gates":
-			n.gates = value != "off"
+			n.Gate = value != "off"
 		case "full-pcpus-only", "strict":
 			option := arg.Key
 			if option == "strict" {
 				option = cpumanager.StrictCPUReservationOption
 			}
-			n.cpuOptions[option] = "true"
+			n.CPUOptions[option] = "true"
 		case "option":
 			for _, option := range arg.Vals {
-				n.cpuOptions[option] = "true"
+				n.CPUOptions[option] = "true"
 			}
 		case "max-numa-nodes":
-			n.topologyOptions[topologymanager.MaxAllowableNUMANodes] = value
+			n.TopologyOptions[topologymanager.MaxAllowableNUMANodes] = value
 		case "tie-break":
-			n.topologyOptions[topologymanager.NUMATieBreak] = value
+			n.TopologyOptions[topologymanager.NUMATieBreak] = value
 		case "locality":
-			n.topologyOptions[topologymanager.BestEffortLocality] = "true"
+			n.TopologyOptions[topologymanager.BestEffortLocality] = "true"
 		case "device":
-			n.devices = parseDevices(n, arg.Vals)
+			var err error
+			n.Devices, err = n.ParseDevices(arg.Vals)
+			require.NoError(n.TB, err)
 		case "prefer-closest":
-			n.topologyOptions[topologymanager.PreferClosestNUMANodes] = "true"
+			n.TopologyOptions[topologymanager.PreferClosestNUMANodes] = "true"
 		default:
-			n.t.Fatalf("unknown setting %s", arg.Key)
+			n.TB.Fatalf("unknown setting %s", arg.Key)
 		}
 	}
 	switch {
 	case name != "":
 		m, err := catalog.Get(name)
-		require.NoError(n.t, err)
+		require.NoError(n.TB, err)
 		m, err = m.Without(offline)
-		require.NoError(n.t, err)
-		n.info = m.MachineInfo()
-		for i, node := range n.info.Topology {
-			if node.Memory > 0 && s.hugepages2Mi > 0 {
-				n.info.Topology[i].HugePages = []cadvisorapi.HugePagesInfo{{PageSize: 2048, NumPages: uint64(s.hugepages2Mi)}}
+		require.NoError(n.TB, err)
+		n.Info = m.MachineInfo()
+		for i, node := range n.Info.Topology {
+			if node.Memory > 0 && s.Hugepages2Mi > 0 {
+				n.Info.Topology[i].HugePages = []cadvisorapi.HugePagesInfo{{PageSize: 2048, NumPages: uint64(s.Hugepages2Mi)}}
 			}
 		}
-	case s.nodes > 0:
-		n.info = s.machineInfo()
+	case s.Nodes > 0:
+		n.Info = s.MachineInfo()
 	}
-}
-
-func parsePod(t testing.TB, text string) *v1.Pod {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	head := strings.Fields(lines[0])
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: head[0], Namespace: "default", UID: types.UID("uid-" + head[0])}}
-	if len(head) > 1 {
-		budget := parseResources(t, head[1:])
-		pod.Spec.Resources = &budget
-	}
-	for _, line := range lines[1:] {
-		f := strings.Fields(line)
-		c := v1.Container{Name: f[1], Resources: parseResources(t, f[2:])}
-		switch f[0] {
-		case "sidecar":
-			always := v1.ContainerRestartPolicyAlways
-			c.RestartPolicy = &always
-			fallthrough
-		case "init":
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-		case "app":
-			pod.Spec.Containers = append(pod.Spec.Containers, c)
-		default:
-			t.Fatalf("line %q: not a kind of container", line)
-		}
-	}
-	return pod
-}
-
-func parseResources(t testing.TB, fields []string) v1.ResourceRequirements {
-	if len(fields) == 0 {
-		return v1.ResourceRequirements{}
-	}
-	list := v1.ResourceList{}
-	for _, f := range fields {
-		name, value, ok := strings.Cut(f, "=")
-		require.True(t, ok, f)
-		list[v1.ResourceName(name)] = resource.MustParse(value)
-	}
-	return v1.ResourceRequirements{Requests: list, Limits: list}
 }

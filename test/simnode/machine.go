@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package managers
+package simnode
 
 import (
 	"cmp"
@@ -10,41 +10,40 @@ import (
 	"strings"
 
 	cadvisorapi "github.com/google/cadvisor/lib/model"
-	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/topology"
 )
 
-// shape is a machine of equal NUMA nodes, one to a socket. CPU i and CPU
+// Shape is a machine of equal NUMA nodes, one to a socket. CPU i and CPU
 // i+nodes*cores are threads of one core.
-type shape struct {
-	nodes, cores, threads int
-	memory                resource.Quantity
-	hugepages2Mi          int
+type Shape struct {
+	Nodes, Cores, Threads int
+	Memory                resource.Quantity
+	Hugepages2Mi          int
 }
 
-func (s shape) machineInfo() *cadvisorapi.MachineInfo {
-	info := &cadvisorapi.MachineInfo{NumCores: s.nodes * s.cores * s.threads, NumSockets: s.nodes}
-	for id := range s.nodes {
+// MachineInfo is the machine as cAdvisor tells it.
+func (s Shape) MachineInfo() *cadvisorapi.MachineInfo {
+	info := &cadvisorapi.MachineInfo{NumCores: s.Nodes * s.Cores * s.Threads, NumSockets: s.Nodes}
+	for id := range s.Nodes {
 		node := cadvisorapi.Node{
-			Id: id, Memory: uint64(s.memory.Value()),
-			HugePages: []cadvisorapi.HugePagesInfo{{PageSize: 2048, NumPages: uint64(s.hugepages2Mi)}},
+			Id: id, Memory: uint64(s.Memory.Value()),
+			HugePages: []cadvisorapi.HugePagesInfo{{PageSize: 2048, NumPages: uint64(s.Hugepages2Mi)}},
 		}
-		for other := range s.nodes {
+		for other := range s.Nodes {
 			distance := uint64(20)
 			if other == id {
 				distance = 10
 			}
 			node.Distances = append(node.Distances, distance)
 		}
-		for core := range s.cores {
+		for core := range s.Cores {
 			c := cadvisorapi.Core{Id: core, SocketID: id}
-			for thread := range s.threads {
-				c.Threads = append(c.Threads, id*s.cores+core+thread*s.nodes*s.cores)
+			for thread := range s.Threads {
+				c.Threads = append(c.Threads, id*s.Cores+core+thread*s.Nodes*s.Cores)
 			}
 			node.Cores = append(node.Cores, c)
 		}
@@ -64,20 +63,22 @@ func firstWithMemory(info *cadvisorapi.MachineInfo) int {
 	return first
 }
 
-func (n *node) reserved() cpuset.CPUSet {
-	return n.cpu.GetAllCPUs().Difference(n.cpu.GetAllocatableCPUs())
+// Reserved is the reserved CPUs.
+func (n *Node) Reserved() cpuset.CPUSet {
+	return n.CPU.GetAllCPUs().Difference(n.CPU.GetAllocatableCPUs())
 }
 
-// readTopology is what the CPU manager reads.
-func (n *node) readTopology() *topology.CPUTopology {
-	logger, _ := ktesting.NewTestContext(n.t)
-	read, err := topology.Discover(logger, n.info)
-	require.NoError(n.t, err)
+// ReadTopology is what the CPU manager reads.
+func (n *Node) ReadTopology() *topology.CPUTopology {
+	read, err := topology.Discover(n.Logger, n.Info)
+	if err != nil {
+		n.TB.Fatal(err)
+	}
 	return read
 }
 
-// units groups the CPUs by the ID of something that they are in.
-func units(read *topology.CPUTopology, id func(topology.CPUInfo) int) map[int]cpuset.CPUSet {
+// Units groups the CPUs by the ID of something that they are in.
+func Units(read *topology.CPUTopology, id func(topology.CPUInfo) int) map[int]cpuset.CPUSet {
 	members := map[int][]int{}
 	for cpu, info := range read.CPUDetails {
 		members[id(info)] = append(members[id(info)], cpu)
@@ -89,22 +90,22 @@ func units(read *topology.CPUTopology, id func(topology.CPUInfo) int) map[int]cp
 	return sets
 }
 
-func byCore(info topology.CPUInfo) int   { return info.CoreID }
-func bySocket(info topology.CPUInfo) int { return info.SocketID }
-func byNode(info topology.CPUInfo) int   { return info.NUMANodeID }
-func byCache(info topology.CPUInfo) int  { return info.UncoreCacheID }
+// What CPUs can be grouped by.
+func ByCore(info topology.CPUInfo) int   { return info.CoreID }
+func BySocket(info topology.CPUInfo) int { return info.SocketID }
+func ByNode(info topology.CPUInfo) int   { return info.NUMANodeID }
+func ByCache(info topology.CPUInfo) int  { return info.UncoreCacheID }
 
-// describeMachine is what the managers read of the machine. Units of one kind
+// DescribeMachine is what the managers read of the machine. Units of one kind
 // that have the same CPUs as those of another kind are not written out again.
-func (n *node) describeMachine() string {
-	logger, _ := ktesting.NewTestContext(n.t)
-	read := n.readTopology()
-	nodes, sockets, caches := units(read, byNode), units(read, bySocket), units(read, byCache)
+func (n *Node) DescribeMachine() string {
+	read := n.ReadTopology()
+	nodes, sockets, caches := Units(read, ByNode), Units(read, BySocket), Units(read, ByCache)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d CPUs, cores: %s, reserved %s\n", read.NumCPUs, coreSizes(read), n.reserved())
+	fmt.Fprintf(&b, "%d CPUs, cores: %s, reserved %s\n", read.NumCPUs, coreSizes(read), n.Reserved())
 
 	allocatable := map[int]uint64{}
-	for _, block := range n.memory.GetAllocatableMemory(logger) {
+	for _, block := range n.Memory.GetAllocatableMemory(n.Logger) {
 		if block.Type == v1.ResourceMemory {
 			for _, id := range block.NUMAAffinity {
 				allocatable[id] = block.Size
@@ -113,7 +114,7 @@ func (n *node) describeMachine() string {
 	}
 	// Nodes without CPUs are many and alike.
 	without := map[uint64][]int{}
-	infos := slices.Clone(n.info.Topology)
+	infos := slices.Clone(n.Info.Topology)
 	slices.SortFunc(infos, func(a, b cadvisorapi.Node) int { return cmp.Compare(a.Id, b.Id) })
 	for _, info := range infos {
 		if cpus, ok := nodes[info.Id]; ok {
@@ -158,7 +159,7 @@ func sameUnits(a, b map[int]cpuset.CPUSet) bool {
 // coreSizes says how many cores there are of each number of threads.
 func coreSizes(read *topology.CPUTopology) string {
 	count := map[int]int{}
-	for _, cpus := range units(read, byCore) {
+	for _, cpus := range Units(read, ByCore) {
 		count[cpus.Size()]++
 	}
 	var parts []string

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package managers
+package simnode
 
 import (
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,40 +24,50 @@ type device struct {
 	node     int
 }
 
-// devices is a provider as the kubelet's device manager is one, which cannot be
+// Devices is a provider as the kubelet's device manager is one, which cannot be
 // used here since it is compiled against the kubelet's own topology manager. It
 // has none of the optional interfaces and no pod-level support, allocates per
 // container, prefers devices on the nodes of the affinity, and gives back what
 // pods hold that are gone, at the next admission. It outlives the kubelet, as
 // the device manager's checkpoint does.
-type devices struct {
+type Devices struct {
 	all    []device
 	store  topologymanager.Store
 	active func() []*v1.Pod
 	// held are indices into all, by pod UID and container.
 	held map[string]map[string][]int
-	// calls are what the topology manager asked for, until a script shows them.
-	calls []string
+	// Calls are what the topology manager asked for.
+	Calls []string
 }
 
-var _ topologymanager.HintProvider = (*devices)(nil)
+var _ topologymanager.HintProvider = (*Devices)(nil)
 
-// parseDevices reads "example.com/gpu@2", one for each device.
-func parseDevices(n *node, texts []string) *devices {
-	d := &devices{active: n.active, held: map[string]map[string][]int{}}
+// ParseDevices reads "example.com/gpu@2", one for each device.
+func (n *Node) ParseDevices(texts []string) (*Devices, error) {
+	d := &Devices{active: n.Active, held: map[string]map[string][]int{}}
 	for _, text := range texts {
 		name, at, ok := strings.Cut(strings.TrimSpace(text), "@")
-		var id int
-		if _, err := fmt.Sscan(at, &id); !ok || err != nil {
-			n.t.Fatalf("device %q", text)
+		id, err := strconv.Atoi(at)
+		if !ok || err != nil {
+			return nil, fmt.Errorf("device %q: want name@node", text)
 		}
 		d.all = append(d.all, device{name, id})
 	}
-	return d
+	return d, nil
+}
+
+// CloneFor is the same devices, held by the same pods, on another node.
+func (d *Devices) CloneFor(n *Node) *Devices {
+	if d == nil {
+		return nil
+	}
+	clone := &Devices{all: d.all, active: n.Active, held: map[string]map[string][]int{}}
+	maps.Copy(clone.held, d.held) // nobody changes what a pod has
+	return clone
 }
 
 // request is what the containers ask for, by resource.
-func (d *devices) request(containers ...*v1.Container) map[string]int {
+func (d *Devices) request(containers ...*v1.Container) map[string]int {
 	request := map[string]int{}
 	for _, c := range containers {
 		for name, quantity := range c.Resources.Limits {
@@ -68,7 +79,7 @@ func (d *devices) request(containers ...*v1.Container) map[string]int {
 	return request
 }
 
-func (d *devices) free(resource string) (free []int) {
+func (d *Devices) free(resource string) (free []int) {
 	taken := map[int]bool{}
 	for _, pod := range d.held {
 		for _, held := range pod {
@@ -85,7 +96,7 @@ func (d *devices) free(resource string) (free []int) {
 	return free
 }
 
-func (d *devices) collect() {
+func (d *Devices) collect() {
 	active := map[string]bool{}
 	for _, pod := range d.active() {
 		active[string(pod.UID)] = true
@@ -93,18 +104,16 @@ func (d *devices) collect() {
 	maps.DeleteFunc(d.held, func(uid string, _ map[string][]int) bool { return !active[uid] })
 }
 
-func (d *devices) GetTopologyHints(_ klog.Logger, pod *v1.Pod, c *v1.Container, _ lifecycle.Operation) map[string][]topologymanager.TopologyHint {
+func (d *Devices) GetTopologyHints(_ klog.Logger, pod *v1.Pod, c *v1.Container, _ lifecycle.Operation) map[string][]topologymanager.TopologyHint {
 	d.collect()
 	return d.hints(d.request(c), d.held[string(pod.UID)][c.Name])
 }
 
-func (d *devices) GetPodTopologyHints(_ klog.Logger, pod *v1.Pod, _ lifecycle.Operation) map[string][]topologymanager.TopologyHint {
+func (d *Devices) GetPodTopologyHints(_ klog.Logger, pod *v1.Pod, _ lifecycle.Operation) map[string][]topologymanager.TopologyHint {
 	d.collect()
 	var containers []*v1.Container
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			containers = append(containers, &list[i])
-		}
+	for c := range Containers(pod) {
+		containers = append(containers, c)
 	}
 	var held []int
 	for _, list := range d.held[string(pod.UID)] {
@@ -113,7 +122,7 @@ func (d *devices) GetPodTopologyHints(_ klog.Logger, pod *v1.Pod, _ lifecycle.Op
 	return d.hints(d.request(containers...), held)
 }
 
-func (d *devices) hints(request map[string]int, held []int) map[string][]topologymanager.TopologyHint {
+func (d *Devices) hints(request map[string]int, held []int) map[string][]topologymanager.TopologyHint {
 	result := map[string][]topologymanager.TopologyHint{}
 	for name, count := range request {
 		available := d.free(name)
@@ -154,13 +163,13 @@ func (d *devices) hints(request map[string]int, held []int) map[string][]topolog
 	return result
 }
 
-func (d *devices) AllocatePod(_ klog.Logger, pod *v1.Pod, _ lifecycle.Operation) error {
-	d.calls = append(d.calls, "allocate pod "+pod.Name)
+func (d *Devices) AllocatePod(_ klog.Logger, pod *v1.Pod, _ lifecycle.Operation) error {
+	d.Calls = append(d.Calls, "allocate pod "+pod.Name)
 	return nil
 }
 
-func (d *devices) Allocate(_ context.Context, pod *v1.Pod, c *v1.Container, operation lifecycle.Operation) error {
-	d.calls = append(d.calls, "allocate "+pod.Name+"/"+c.Name)
+func (d *Devices) Allocate(_ context.Context, pod *v1.Pod, c *v1.Container, operation lifecycle.Operation) error {
+	d.Calls = append(d.Calls, "allocate "+pod.Name+"/"+c.Name)
 	uid := string(pod.UID)
 	if operation != lifecycle.AddOperation || len(d.held[uid][c.Name]) > 0 {
 		return nil
@@ -193,7 +202,7 @@ func (d *devices) Allocate(_ context.Context, pod *v1.Pod, c *v1.Container, oper
 }
 
 // describe is what the container has: "example.com/gpu on node 2".
-func (d *devices) describe(uid, container string) string {
+func (d *Devices) describe(uid, container string) string {
 	if d == nil {
 		return ""
 	}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simnode is a node without a kernel: a machine, the two state files,
+// the pods, and the three managers of one kubelet after the other, wired as the
+// kubelet wires them. Tests tell it what happens on the node and look at what
+// every container would be given.
+package simnode
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager"
+	"github.com/podslice/podslice/pkg/kubelet/cm/memorymanager"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
+)
+
+// Settings are the parts of a KubeletConfiguration that matter to the managers.
+type Settings struct {
+	TopologyPolicy, Scope string
+	// CPUPolicy and MemoryPolicy are the names of the policies; empty means
+	// "static" and "Static".
+	CPUPolicy, MemoryPolicy string
+	// Gate is the feature gate PodLevelResourceManagers.
+	Gate bool
+	// ReservedCPUs are the reserved CPUs or, when empty, the CPU manager chooses
+	// as many as Reserve says.
+	ReservedCPUs    cpuset.CPUSet
+	Reserve         int
+	CPUOptions      map[string]string
+	TopologyOptions map[string]string
+}
+
+// Kubelet is the three managers of one start of the kubelet.
+type Kubelet struct {
+	Topology topologymanager.Manager
+	CPU      cpumanager.Manager
+	Memory   memorymanager.Manager
+}
+
+// Node is what outlives a kubelet: the machine, the state files and the pods.
+type Node struct {
+	testing.TB
+	// Dir has the state files.
+	Dir  string
+	Info *cadvisorapi.MachineInfo
+	Settings
+	// Kubelet is the one that was started last.
+	Kubelet
+	// Devices is nil on a node without devices.
+	Devices *Devices
+	// Logger is what the managers log to; without one they are silent.
+	Logger klog.Logger
+
+	// wholeCores are the pods that were admitted under full-pcpus-only.
+	wholeCores map[string]bool
+	// removed is whether pods have gone since the last admission.
+	removed bool
+	stop    context.CancelFunc
+
+	// mu guards what follows, which managers ask for in the background too.
+	mu   sync.Mutex
+	pods []*v1.Pod
+	// containers are those that the runtime knows, ended ones included: their
+	// IDs by pod UID and name.
+	containers map[string]map[string]string
+}
+
+// New returns a node with an empty folder for its state files, the gate on,
+// restricted alignment and scope pod. Its kubelet is not started.
+func New(tb testing.TB) *Node {
+	return &Node{
+		TB: tb, Dir: tb.TempDir(), Logger: klog.Logger{},
+		Settings:   Settings{TopologyPolicy: "restricted", Scope: "pod", Gate: true},
+		wholeCores: map[string]bool{}, containers: map[string]map[string]string{},
+	}
+}
+
+// Active is the pods that the kubelet has.
+func (n *Node) Active() []*v1.Pod {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.pods)
+}
+
+// Pod is the pod of that name, or nil.
+func (n *Node) Pod(name string) *v1.Pod {
+	for _, pod := range n.Active() {
+		if pod.Name == name {
+			return pod
+		}
+	}
+	return nil
+}
+
+// Add puts a pod on the kubelet's list. It is not admitted by that.
+func (n *Node) Add(pod *v1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = append(n.pods, pod)
+}
+
+// Remove takes a pod off the kubelet's list.
+func (n *Node) Remove(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = slices.DeleteFunc(n.pods, func(pod *v1.Pod) bool { return pod.Name == name })
+}
+
+// ready is all sources of pods having reported.
+type ready struct{}
+
+func (ready) AddSource(string) {}
+func (ready) AllReady() bool   { return true }
+
+// GetPodStatus has nothing to reconcile: what is looked at are decisions.
+func (n *Node) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
+
+// UpdateContainerResources accepts everything.
+func (n *Node) UpdateContainerResources(context.Context, string, *runtimeapi.ContainerResources) error {
+	return nil
+}
+
+// ContainerStatus says that every container runs.
+func (n *Node) ContainerStatus(context.Context, string, bool) (*runtimeapi.ContainerStatusResponse, error) {
+	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, nil
+}
+
+// Start begins a kubelet on the node's state files; one that runs is gone before.
+func (n *Node) Start() error {
+	n.Stop()
+	featuregatetesting.SetFeatureGatesDuringTest(n.TB, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		features.PodLevelResourceManagers:     n.Gate,
+		features.CPUManagerPolicyAlphaOptions: true,
+		features.CPUManagerPolicyBetaOptions:  true,
+
+		features.TopologyManagerPolicyAlphaOptions: true,
+	})
+	var ctx context.Context
+	ctx, n.stop = context.WithCancel(klog.NewContext(context.Background(), n.Logger))
+	n.TB.Cleanup(n.stop)
+	reservedMemory := resource.MustParse("1Gi")
+	reservation := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(int64(max(n.ReservedCPUs.Size(), n.Reserve)), resource.DecimalSI),
+		v1.ResourceMemory: reservedMemory,
+	}
+	onNode := int32(firstWithMemory(n.Info))
+	var k Kubelet
+	var err error
+	if k.Topology, err = topologymanager.NewManager(n.Logger, n.Info.Topology, n.TopologyPolicy, n.Scope, n.TopologyOptions); err != nil {
+		return err
+	}
+	if n.Devices != nil {
+		n.Devices.store = k.Topology
+		k.Topology.AddHintProvider(n.Logger, n.Devices)
+	}
+	if k.CPU, err = cpumanager.NewManager(n.Logger, either(n.CPUPolicy, "static"), n.CPUOptions, time.Hour, n.Info, n.ReservedCPUs, reservation, n.Dir, k.Topology); err != nil {
+		return err
+	}
+	k.Topology.AddHintProvider(n.Logger, k.CPU)
+	if k.Memory, err = memorymanager.NewManager(n.Logger, either(n.MemoryPolicy, "Static"), n.Info, reservation,
+		[]kubeletconfig.MemoryReservation{{NumaNode: onNode, Limits: v1.ResourceList{v1.ResourceMemory: reservedMemory}}}, n.Dir, k.Topology); err != nil {
+		return err
+	}
+	k.Topology.AddHintProvider(n.Logger, k.Memory)
+	if err := k.CPU.Start(ctx, n.Active, ready{}, n, n, n.Running()); err != nil {
+		return err
+	}
+	if err := k.Memory.Start(ctx, n.Active, ready{}, n, n, n.Running()); err != nil {
+		return err
+	}
+	n.Kubelet = k
+	return nil
+}
+
+func either(given, standard string) string {
+	if given == "" {
+		return standard
+	}
+	return given
+}
+
+// Stop ends the kubelet, if one runs.
+func (n *Node) Stop() {
+	if n.stop != nil {
+		n.stop()
+	}
+}
+
+// Admit asks the topology manager, as the kubelet does for a new pod and, when
+// it starts, for each that it has.
+func (n *Node) Admit(pod *v1.Pod) lifecycle.PodAdmitResult {
+	n.removed = false
+	result := n.Ask(pod, lifecycle.AddOperation)
+	if result.Admit {
+		n.wholeCores[pod.Name] = n.CPUOptions[cpumanager.FullPCPUsOnlyOption] == "true"
+	}
+	return result
+}
+
+// Ask asks the topology manager whether the operation may be.
+func (n *Node) Ask(pod *v1.Pod, operation lifecycle.Operation) lifecycle.PodAdmitResult {
+	ctx := klog.NewContext(context.Background(), n.Logger)
+	return n.Topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: n.Active(), Operation: operation})
+}
+
+// Files is the two state files, to see whether something was written.
+func (n *Node) Files() string {
+	var all []byte
+	for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
+		data, err := os.ReadFile(filepath.Join(n.Dir, name))
+		if err != nil {
+			n.TB.Fatal(err)
+		}
+		all = append(all, data...)
+	}
+	return string(all)
+}
