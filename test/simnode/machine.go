@@ -22,7 +22,8 @@ import (
 type Shape struct {
 	Nodes, Cores, Threads int
 	Memory                resource.Quantity
-	Hugepages2Mi          int
+	// Hugepages2Mi and Hugepages1Gi are numbers of pages on each node.
+	Hugepages2Mi, Hugepages1Gi int
 }
 
 // MachineInfo is the machine as cAdvisor tells it.
@@ -32,6 +33,9 @@ func (s Shape) MachineInfo() *cadvisorapi.MachineInfo {
 		node := cadvisorapi.Node{
 			Id: id, Memory: uint64(s.Memory.Value()),
 			HugePages: []cadvisorapi.HugePagesInfo{{PageSize: 2048, NumPages: uint64(s.Hugepages2Mi)}},
+		}
+		if s.Hugepages1Gi > 0 {
+			node.HugePages = append(node.HugePages, cadvisorapi.HugePagesInfo{PageSize: 1 << 20, NumPages: uint64(s.Hugepages1Gi)})
 		}
 		for other := range s.Nodes {
 			distance := uint64(20)

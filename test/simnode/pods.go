@@ -27,9 +27,22 @@ func Containers(pod *v1.Pod) iter.Seq[*v1.Container] {
 	}
 }
 
+// Ephemeral is the pod's ephemeral containers, as the kubelet hands them to the
+// managers. They take no part in an admission.
+func Ephemeral(pod *v1.Pod) iter.Seq[*v1.Container] {
+	return func(yield func(*v1.Container) bool) {
+		for i := range pod.Spec.EphemeralContainers {
+			c := v1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+			if !yield(&c) {
+				return
+			}
+		}
+	}
+}
+
 // ParsePod reads a pod as scripts write it: NAME and its budget, as in
 // "db cpu=8 memory=16Gi", then a line for each container, "init|sidecar|app NAME
-// [cpu=Q ...]". Amounts are requests and limits, "cpu=Q<Q" has a request and a
+// [cpu=Q ...]" or "ephemeral NAME". Amounts are requests and limits, "cpu=Q<Q" has a request and a
 // higher limit, "cpu=Q<" no limit and "cpu=<Q" no request.
 func ParsePod(text string) (*v1.Pod, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -64,6 +77,13 @@ func ParsePod(text string) (*v1.Pod, error) {
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 		case "app":
 			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		case "ephemeral":
+			if len(f) > 2 {
+				return nil, fmt.Errorf("line %q: an ephemeral container cannot ask for anything", line)
+			}
+			pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, v1.EphemeralContainer{
+				EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: f[1]},
+			})
 		default:
 			return nil, fmt.Errorf("line %q: not a kind of container", line)
 		}

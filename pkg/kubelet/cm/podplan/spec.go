@@ -61,7 +61,37 @@ func FromSpec(pod *v1.Pod, facts Facts) (Pod, error) {
 			return Pod{}, err
 		}
 	}
+	if p.Budget != nil {
+		if err := p.defaultHugepages(pod.Spec.Resources); err != nil {
+			return Pod{}, fmt.Errorf("pod %s: .spec.resources: %w", p.Name, err)
+		}
+	}
 	return p, nil
+}
+
+// defaultHugepages adds the page sizes that the budget does not request: what
+// it has as a limit, or else what the containers ask for together. The API
+// server writes the same into pods that pass through it, which static pods do
+// not, and the kubelet counts it as what the pod requests.
+func (p Pod) defaultHugepages(budget *v1.ResourceRequirements) error {
+	_, wanted, err := amounts(budget.Limits)
+	if err != nil {
+		return err
+	}
+	for _, c := range p.Containers {
+		for name := range c.Memory {
+			if _, limited := budget.Limits[v1.ResourceName(name)]; !limited {
+				wanted[name] = p.peak(func(c Container) uint64 { return c.Memory[name] })
+			}
+		}
+	}
+	for name, size := range wanted {
+		_, requested := budget.Requests[v1.ResourceName(name)]
+		if strings.HasPrefix(name, v1.ResourceHugePagesPrefix) && !requested {
+			p.Budget.Memory[name] = size
+		}
+	}
+	return nil
 }
 
 // isGuaranteed reports whether the container by itself meets the conditions of

@@ -72,6 +72,34 @@ func TestFromSpec(t *testing.T) {
 	require.Len(t, p.Containers, len(want))
 }
 
+// What a budget does not say of hugepages is what the API server would have
+// written into it.
+func TestHugepagesThatTheBudgetDoesNotRequest(t *testing.T) {
+	budgetOf := func(change func(*v1.Pod)) Memory {
+		pod := specPod()
+		delete(pod.Spec.Resources.Requests, "hugepages-2Mi")
+		delete(pod.Spec.Resources.Limits, "hugepages-2Mi")
+		change(pod)
+		p, err := FromSpec(pod, Facts{Guaranteed: true, PodLevel: true})
+		require.NoError(t, err)
+		return p.BudgetMemory()
+	}
+	require.Equal(t, Memory{"memory": 16 << 30, "hugepages-2Mi": 1 << 30}, budgetOf(func(*v1.Pod) {}))
+	require.Equal(t, Memory{"memory": 16 << 30, "hugepages-2Mi": 3 << 30, "hugepages-1Gi": 2 << 30}, budgetOf(func(pod *v1.Pod) {
+		pod.Spec.InitContainers[0].Resources.Requests["hugepages-2Mi"] = resource.MustParse("3Gi")
+		pod.Spec.InitContainers[1].Resources = same("hugepages-1Gi", "2Gi")
+	}), "the largest phase, sharing containers included")
+	require.Equal(t, Memory{"memory": 16 << 30, "hugepages-2Mi": 2 << 30}, budgetOf(func(pod *v1.Pod) {
+		pod.Spec.Resources.Limits["hugepages-2Mi"] = resource.MustParse("2Gi")
+	}), "the limit")
+	require.Equal(t, Memory{"memory": 16 << 30}, budgetOf(func(pod *v1.Pod) {
+		pod.Spec.Resources.Requests["hugepages-2Mi"] = resource.MustParse("0")
+	}), "said to be none")
+	require.Equal(t, Memory{"memory": 16 << 30}, budgetOf(func(pod *v1.Pod) {
+		pod.Spec.Containers = pod.Spec.Containers[1:]
+	}), "nobody asks")
+}
+
 func TestNothingIsExclusiveInUnmanagedPods(t *testing.T) {
 	for _, facts := range []Facts{{Guaranteed: true}, {PodLevel: true}} {
 		p, err := FromSpec(specPod(), facts)
