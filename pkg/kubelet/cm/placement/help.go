@@ -17,8 +17,11 @@ func (r *AffinityRefusal) Help() []string {
 		return nil
 	}
 	for _, d := range r.Demands {
-		if d.Asked > d.Allocatable() {
-			return []string{"asking for at most " + amount(d, d.Allocatable())}
+		switch most := d.Allocatable(); {
+		case most == 0 && d.Asked > 0:
+			return []string{"asking for no " + d.Resource + ", of which no NUMA node has any for pods"}
+		case d.Asked > most:
+			return []string{"asking for at most " + amount(d, most)}
 		}
 	}
 	for _, o := range r.Objections {
