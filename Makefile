@@ -98,6 +98,8 @@ test-long: ## 100,000 scenarios beside the kubelet's own managers, some under th
 	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 120m -v -run TestScenarios ./test/differential/memorymanager
 	@echo "make test-long: ten times as many merges of the topology managers"
 	@PODSLICE_SCENARIOS=$$(( $(SCENARIOS) * 10 )) go test -count=1 -timeout 120m -v -run MergesAlike ./test/differential/topologymanager
+	@echo "make test-long: $(SCENARIOS) small pods on all three managers, held against the rules of docs/semantics.md"
+	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 60m -v -run TestShapes ./test/semantics
 	@echo "make test-long: passed"
 
 .PHONY: test-e2e-node

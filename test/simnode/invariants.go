@@ -93,6 +93,9 @@ func (n *Node) CheckInvariants() error {
 	if err := disjoint(taken); err != nil {
 		return err
 	}
+	if n.CPUPolicy == string(cpumanager.PolicyNone) {
+		return nil // it gives out nothing and has no pool
+	}
 	if n.CPUOptions[cpumanager.StrictCPUReservationOption] == "true" && !free.IsSubsetOf(n.Reserved()) {
 		free = free.Difference(n.Reserved())
 	}
