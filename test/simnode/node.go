@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,7 @@ type Node struct {
 	// removed is whether pods have gone since the last admission.
 	removed bool
 	stop    context.CancelFunc
+	sources *sources
 
 	// mu guards what follows, which managers ask for in the background too.
 	mu   sync.Mutex
@@ -125,11 +127,13 @@ func (n *Node) Remove(name string) {
 	n.pods = slices.DeleteFunc(n.pods, func(pod *v1.Pod) bool { return pod.Name == name })
 }
 
-// ready is all sources of pods having reported.
-type ready struct{}
+// sources are the sources of pods, all of which have reported until the kubelet
+// is stopped. A process that is gone takes nothing back; goroutines of managers
+// that are no longer used still could.
+type sources struct{ stopped atomic.Bool }
 
-func (ready) AddSource(string) {}
-func (ready) AllReady() bool   { return true }
+func (*sources) AddSource(string) {}
+func (s *sources) AllReady() bool { return !s.stopped.Load() }
 
 // GetPodStatus has nothing to reconcile: what is looked at are decisions.
 func (n *Node) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
@@ -181,10 +185,11 @@ func (n *Node) Start() error {
 		return err
 	}
 	k.Topology.AddHintProvider(n.Logger, k.Memory)
-	if err := k.CPU.Start(ctx, n.Active, ready{}, n, n, n.Running()); err != nil {
+	n.sources = &sources{}
+	if err := k.CPU.Start(ctx, n.Active, n.sources, n, n, n.Running()); err != nil {
 		return err
 	}
-	if err := k.Memory.Start(ctx, n.Active, ready{}, n, n, n.Running()); err != nil {
+	if err := k.Memory.Start(ctx, n.Active, n.sources, n, n, n.Running()); err != nil {
 		return err
 	}
 	n.Kubelet = k
@@ -198,10 +203,18 @@ func either(given, standard string) string {
 	return given
 }
 
-// Stop ends the kubelet, if one runs.
+// Stop ends the kubelet, if one runs: what its managers are doing they finish,
+// and nothing is written after that.
 func (n *Node) Stop() {
-	if n.stop != nil {
-		n.stop()
+	if n.stop == nil {
+		return
+	}
+	n.stop()
+	n.sources.stopped.Store(true)
+	if n.CPU != nil {
+		// Both take the manager's lock, whatever the container.
+		_ = n.CPU.RemoveContainer(n.Logger, "")
+		_ = n.Memory.RemoveContainer(n.Logger, "")
 	}
 }
 
