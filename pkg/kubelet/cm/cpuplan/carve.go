@@ -11,48 +11,50 @@ import (
 )
 
 // carve gives each container that the record lacks its part of the pod's CPUs.
-// Slices of long-running containers come first, in the order of the shares, and
-// what they leave is the pod shared pool. Standard init containers then get
-// theirs out of what the sidecars declared before them have left, and those that
-// are exclusive stay out of the pool as far as they can, since sidecars run in
-// it already. What is recorded stays as it is.
+// Slices of long-running containers come first, and what they leave is the pod
+// shared pool. Standard init containers then get theirs out of what the sidecars
+// declared before them have left, on the CPUs of slices that start later. Where
+// these are too few, an exclusive one has to run beside the sidecars in the pool:
+// both sizes follow from the pod alone, and no other arrangement would help.
+// What is recorded stays as it is.
 func (n *Node) carve(record Record, shares []podplan.Share) (Record, error) {
 	next := Record{Pod: record.Pod, Containers: maps.Clone(record.Containers)}
 	if next.Containers == nil {
 		next.Containers = map[string]Set{}
 	}
 	pool := record.Pod
-	for _, share := range shares {
-		if cpus, held := next.Containers[share.Container.Name]; held && share.Slice > 0 && share.Container.Kind.LongRunning() {
-			pool = pool.Difference(cpus)
-		}
-	}
 	var wanted []podplan.Share
-	for _, share := range shares {
-		c := share.Container
-		if _, held := next.Containers[c.Name]; !held && share.Slice > 0 && c.Kind.LongRunning() {
+	for _, share := range longRunning(shares) {
+		if cpus, held := next.Containers[share.Container.Name]; held {
+			pool = pool.Difference(cpus)
+		} else {
 			wanted = append(wanted, share)
 		}
 	}
-	slices, err := n.slices(pool, wanted)
+	taken, err := n.slices(pool, wanted)
 	if err != nil {
 		return Record{}, err
 	}
 	for i, share := range wanted {
-		next.Containers[share.Container.Name] = slices[i]
-		pool = pool.Difference(slices[i])
+		next.Containers[share.Container.Name] = taken[i]
 	}
-	// What the sidecars declared so far have left.
-	left := record.Pod
+	pool = pool.Difference(union(taken))
+	// What the sidecars declared so far have left, and where those that share run.
+	left, busy := record.Pod, Set{}
 	for _, share := range shares {
 		c := share.Container
 		cpus, held := next.Containers[c.Name]
+		if c.Kind == podplan.Sidecar {
+			if share.Slice > 0 {
+				left = left.Difference(cpus)
+			} else {
+				busy = pool
+			}
+		}
 		switch {
-		case c.Kind == podplan.Sidecar && share.Slice > 0:
-			left = left.Difference(cpus)
 		case held:
 		case c.Kind == podplan.StandardInit && share.Slice > 0:
-			cpus, err := n.slice(c.Name, left, left.Difference(pool), int(share.Slice))
+			cpus, err := n.initSlice(c.Name, left, busy, int(share.Slice))
 			if err != nil {
 				return Record{}, err
 			}
@@ -66,16 +68,6 @@ func (n *Node) carve(record Record, shares []podplan.Share) (Record, error) {
 		}
 	}
 	return next, nil
-}
-
-// slices takes the slices of long-running containers out of the pool, in the
-// order of the shares unless another order is better for their caches.
-func (n *Node) slices(pool Set, wanted []podplan.Share) ([]Set, error) {
-	inOrder, err := n.slicesInOrder(pool, wanted)
-	if err != nil || !n.options.PreferUncoreCache {
-		return inOrder, err
-	}
-	return n.cacheAligned(pool, wanted, inOrder), nil
 }
 
 func (n *Node) slicesInOrder(pool Set, wanted []podplan.Share) ([]Set, error) {
