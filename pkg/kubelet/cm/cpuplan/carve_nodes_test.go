@@ -201,3 +201,33 @@ func fewestOf(room []int, size int) int {
 	}
 	return fewest
 }
+
+// BenchmarkCarve plans a pod that takes nearly all of a machine.
+func BenchmarkCarve(b *testing.B) {
+	for _, size := range []struct{ nodes, slices int }{{2, 2}, {2, 6}, {4, 6}, {8, 12}} {
+		const perNode = 48
+		var cpus []CPU
+		for i := range size.nodes * perNode {
+			cpus = append(cpus, CPU{ID: i, Core: i / 2, Cache: i / 8, Node: i / perNode, Socket: 2 * i / perNode / size.nodes})
+		}
+		topology, err := NewTopology(cpus)
+		require.NoError(b, err)
+		budget := len(cpus) - 10
+		pod := podplan.Pod{UID: "p", Managed: true, Budget: &podplan.Budget{MilliCPU: int64(1000 * budget)}}
+		for i := range size.slices {
+			pod.Containers = append(pod.Containers, podplan.Container{
+				Name: fmt.Sprint(i), Kind: podplan.App, Guaranteed: true, MilliCPU: int64(1000 * ((budget-4)/size.slices - i%5))})
+		}
+		for _, caches := range []bool{false, true} {
+			node, err := NewNode(topology, Set{}, 2, Options{PreferUncoreCache: caches})
+			require.NoError(b, err)
+			b.Run(fmt.Sprintf("nodes=%d/slices=%d/caches=%t", size.nodes, size.slices, caches), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := node.PlanPod(State{}, pod, numa.Hint{Any: true}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -8,21 +8,27 @@ import (
 	"slices"
 )
 
-// fillLimit bounds the search of fillBins. It is enough to try everything for a
-// pod of a dozen slices; beyond it, the best that was found is used.
-const fillLimit = 20_000
+// fillLimit bounds a search, in arrangements and what it takes to judge them. It
+// is enough to try everything for a handful of slices and nodes; beyond it, the
+// best that was found is used.
+const fillLimit = 5_000
 
 // filling is a search for the bin of each slice. Bins are NUMA nodes or caches.
 type filling struct {
 	sizes, room []int
 	// judge, if not nil, tells good arrangements from bad ones with as many slices
 	// in one bin: the higher is better, by its first number first. It gets what is
-	// left in each bin and may change it. The search ends when a judgement
-	// reaches ideal.
+	// left in each bin and may change it.
 	judge func(binOf, room []int) judgement
-	ideal judgement
+	// group is the group of each bin. Bins of one group with equal room lead to
+	// equal results. Without groups no two do if there is a judge.
+	group []int
+	// ideal is what ends the search.
+	ideal merit
 
-	order         []int
+	order []int
+	// buffers are for the bins of each slice, and for what is left in them.
+	buffers       [][]int
 	current, best []int
 	found         int
 	judged        judgement
@@ -49,6 +55,10 @@ func (f *filling) search(largestFirst bool) (binOf []int, found int) {
 		slices.SortStableFunc(f.order, func(a, b int) int { return cmp.Compare(f.sizes[b], f.sizes[a]) })
 	}
 	f.current = slices.Repeat([]int{-1}, len(f.sizes))
+	f.buffers = make([][]int, len(f.sizes)+1)
+	for i := range f.buffers {
+		f.buffers[i] = make([]int, len(f.room))
+	}
 	f.steps = 0
 	f.place(0, 0)
 	return f.best, f.found
@@ -65,7 +75,7 @@ func (f *filling) place(at, whole int) {
 		return
 	}
 	i := f.order[at]
-	byRoom := make([]int, 0, len(f.room))
+	byRoom := f.buffers[at][:0]
 	for bin, room := range f.room {
 		if room >= f.sizes[i] {
 			byRoom = append(byRoom, bin)
@@ -73,8 +83,7 @@ func (f *filling) place(at, whole int) {
 	}
 	slices.SortStableFunc(byRoom, func(a, b int) int { return cmp.Compare(f.room[a], f.room[b]) })
 	for place, bin := range byRoom {
-		// Without a judge, bins with equal room lead to equal results.
-		if f.judge == nil && place > 0 && f.room[bin] == f.room[byRoom[place-1]] {
+		if f.triedEqual(byRoom[:place], bin) {
 			continue
 		}
 		f.room[bin] -= f.sizes[i]
@@ -86,16 +95,25 @@ func (f *filling) place(at, whole int) {
 	f.place(at+1, whole)
 }
 
+// triedEqual reports whether one of the bins is as good as this one.
+func (f *filling) triedEqual(bins []int, bin int) bool {
+	return slices.ContainsFunc(bins, func(other int) bool {
+		return f.room[other] == f.room[bin] && (f.judge == nil || f.group != nil && f.group[other] == f.group[bin])
+	})
+}
+
 // arrived keeps an arrangement that is better than the best before it.
 func (f *filling) arrived(whole int) {
 	var judged judgement
 	if f.judge != nil {
-		f.steps += len(f.room)
-		judged = f.judge(f.current, slices.Clone(f.room))
+		f.steps += len(f.sizes) + len(f.room)
+		left := f.buffers[len(f.sizes)]
+		copy(left, f.room)
+		judged = f.judge(f.current, left)
 	}
 	if f.best == nil || whole > f.found || whole == f.found && judged.compare(f.judged) > 0 {
 		f.best, f.found, f.judged = slices.Clone(f.current), whole, judged
-		f.done = whole == len(f.sizes) && judged.compare(f.ideal) >= 0
+		f.done = f.judge != nil && !f.ideal.betterThan(merit{whole, judged})
 	}
 }
 
@@ -104,19 +122,31 @@ func (f *filling) arrived(whole int) {
 // several, those of one group are preferred to others, and the last is the
 // smallest that has what the roomiest others leave.
 func onFewest(room, group []int, size int) int {
+	if size == 0 {
+		return 0
+	}
+	one := -1
+	for bin := range room {
+		if room[bin] >= size && (one < 0 || room[bin] < room[one]) {
+			one = bin
+		}
+	}
+	if one >= 0 {
+		room[one] -= size
+		return 1
+	}
 	bins := make([]int, len(room))
 	for i := range bins {
 		bins[i] = i
 	}
 	slices.SortStableFunc(bins, func(a, b int) int { return cmp.Compare(room[b], room[a]) })
 	from := bins
-	if fewest := atLeast(room, bins, size); fewest > 1 {
-		for _, leader := range bins {
-			near := slices.DeleteFunc(slices.Clone(bins), func(bin int) bool { return group[bin] != group[leader] })
-			if atLeast(room, near, size) == fewest {
-				from = near
-				break
-			}
+	fewest := atLeast(room, bins, size)
+	for _, leader := range bins {
+		near := slices.DeleteFunc(slices.Clone(bins), func(bin int) bool { return group[bin] != group[leader] })
+		if atLeast(room, near, size) == fewest {
+			from = near
+			break
 		}
 	}
 	used := 0

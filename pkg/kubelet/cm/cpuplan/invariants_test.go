@@ -178,7 +178,7 @@ func check(t *testing.T, node *Node, s State, pods map[string]podplan.Pod) {
 			if count == 0 {
 				continue
 			}
-			require.Equal(t, count, own.Size(), "%s/%s %v %+v", uid, c.Name, record, node.options)
+			require.Equal(t, count, own.Size())
 			if node.options.FullPCPUsOnly {
 				require.True(t, topology.Siblings(own).Equals(own), "a slice splits a core")
 			}
