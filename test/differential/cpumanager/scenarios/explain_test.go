@@ -162,7 +162,8 @@ func oursIsRight(d *disagreement) (fault, error) {
 		return 0, fmt.Errorf("the model cannot tell what is right: %w", err)
 	}
 	ours := withoutViews(d.ours)
-	if ours.key() == right.key() {
+	equal := ours.key() == right.key()
+	if equal && (d.call.Op != opAllocatePod || d.call.Again || ours.Err != "") {
 		return 0, nil
 	}
 	wrong := fmt.Errorf("ours is not what is right:\n       %s", right.key())
@@ -184,6 +185,9 @@ func oursIsRight(d *disagreement) (fault, error) {
 	}
 	m.reserved = m.all.Difference(parseSet(d.trace.outcomes[0].Views["allocatable"]))
 	pod := podOf(m.scenario, d.call.Pod)
+	if ours.State.Pods[pod.Name] == "" && equal {
+		return 0, nil // it is not allocated as a whole
+	}
 	if !m.validPod(d, pod) {
 		return 0, wrong
 	}
@@ -192,18 +196,20 @@ func oursIsRight(d *disagreement) (fault, error) {
 		// beside the code.
 		return 0, nil
 	}
-	if d.call.Op != opAllocatePod {
-		return 0, wrong
-	}
 	switch {
+	case d.call.Op != opAllocatePod:
+		return 0, wrong
 	case m.full() && m.mixedCores() && (right.Err == fewCores || right.Err == notMultiple):
 		// The budget was chosen so that its slices come out even.
 		return 0, nil
-	case m.scenario.Settings.Has(scenario.Uncore) && right.Err == "" &&
-		ours.State.Pods[pod.Name] == right.State.Pods[pod.Name] && m.aligned(ours.State, pod) > m.aligned(right.State, pod):
-		return slicesInOrder, nil
+	case right.Err != "":
+		return 0, wrong
 	}
-	return 0, wrong
+	judged, err := m.judgeSlices(d, pod, right.State)
+	if err == nil && judged == 0 && !equal {
+		return 0, wrong
+	}
+	return judged, err
 }
 
 // mixedCores reports whether the machine has cores of several sizes.
@@ -235,16 +241,4 @@ func (m *model) validPod(d *disagreement, pod *scenario.Pod) bool {
 	p := &property{trace: d.trace, call: d.call, before: d.before, after: d.ours}
 	p.pod(m, pod.Name)
 	return !p.failed
-}
-
-// aligned is how many exclusive slices of long-running containers of the pod
-// lie in one cache.
-func (m *model) aligned(s snapshot, pod *scenario.Pod) int {
-	count := 0
-	for _, c := range pod.Containers {
-		if c.Kind != scenario.Init && m.exclusive(pod, c) > 0 && len(m.ids(cache, parseSet(s.Containers[pod.Name][c.Name]))) == 1 {
-			count++
-		}
-	}
-	return count
 }

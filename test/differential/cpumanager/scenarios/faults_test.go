@@ -76,8 +76,16 @@ const (
 	// add up to what is needed.
 	breaksCores
 	// slicesInOrder: the slices of a pod are taken one after the other, although
-	// another order puts more of them into one cache each.
+	// in another order more of them lie on one NUMA node each, on fewer, or in one
+	// cache each, or leave a pod shared pool that does.
 	slicesInOrder
+	// budgetFirst: the CPUs of a budget are chosen without regard to the slices,
+	// although more of these lie on one NUMA node each out of others on the same
+	// nodes.
+	budgetFirst
+	// splitInit: the slice of an init container lies on several NUMA nodes
+	// although fewer have what it needs.
+	splitInit
 	// shrinksMask: distribute-cpus-across-numa uses fewer nodes than the affinity
 	// has (139430).
 	shrinksMask
@@ -106,7 +114,9 @@ var faultNames = []struct{ name, what string }{
 	{"spreads by ID", "distribute-cpus-across-cores depends on how CPUs are numbered (140688)"},
 	{"partial cache", "prefer-align-cpus-by-uncorecache leaves a cache that has room (137315)"},
 	{"breaks cores", "a core of a hybrid machine is broken although whole ones add up"},
-	{"slices in order", "prefer-align-cpus-by-uncorecache is not looked at for the slices of a pod together"},
+	{"slices in order", "a slice is split over NUMA nodes or caches, or the pool over nodes, although another order avoids it"},
+	{"budget first", "the CPUs of a budget are chosen so that a slice or the pool must be split over NUMA nodes"},
+	{"split init", "the slice of an init container is split over NUMA nodes without need"},
 	{"shrinks mask", "distribute-cpus-across-numa uses fewer nodes than the affinity has (139430)"},
 	{"aliases", "distribute-cpus-across-numa uses other nodes than it has weighed, out of five and more"},
 }

@@ -29,6 +29,25 @@ func TestKnownFaults(t *testing.T) {
 	budget := whole("pod", 2)
 	budget.Admit.Budget = &scenario.Budget{MilliCPU: 3000, MemoryMiB: 128}
 	budget.Admit.Containers = append(budget.Admit.Containers, scenario.Container{Name: "shares", Kind: scenario.App})
+	// On two nodes with 12 CPUs each, of which node 0 has 10 to give out.
+	spans := func(cpus int, containers ...scenario.Container) []scenario.Event {
+		e := whole("pod", cpus, 1<<0|1<<1)
+		e.Admit.Budget = &scenario.Budget{MilliCPU: 1000 * cpus, MemoryMiB: 512}
+		e.Admit.Containers = nil
+		for i, c := range containers {
+			c.Name = fmt.Sprintf("c%d", i)
+			if c.MilliCPU > 0 {
+				c.MemoryMiB = 64
+			}
+			e.Admit.Containers = append(e.Admit.Containers, c)
+		}
+		return []scenario.Event{e}
+	}
+	slice := func(kind scenario.Kind, cpus int) scenario.Container {
+		return scenario.Container{Kind: kind, MilliCPU: 1000 * cpus}
+	}
+	shares := scenario.Container{Kind: scenario.Sidecar}
+	twoNodes := scenario.Settings{Reserved: []int{0, 12}, PodLevel: true, Policy: "restricted", Scope: "pod"}
 	for _, test := range []struct {
 		name     string
 		machine  scenario.Machine
@@ -65,6 +84,26 @@ func TestKnownFaults(t *testing.T) {
 			scenario.Settings{Reserved: []int{0}, Options: []string{scenario.AcrossNUMA}, Policy: "best-effort", Scope: "container"},
 			[]scenario.Event{whole("a", 3, 1<<1|1<<2|1<<3)},
 			[]fault{shrinksMask},
+		},
+		{
+			"slices in order", grid(2, 1, 6, 2), twoNodes,
+			spans(22, slice(scenario.App, 8), slice(scenario.App, 9)),
+			[]fault{slicesInOrder},
+		},
+		{
+			"budget first", grid(2, 1, 6, 2), twoNodes,
+			spans(20, slice(scenario.App, 10), slice(scenario.App, 10)),
+			[]fault{budgetFirst},
+		},
+		{
+			"split init", grid(2, 1, 6, 2), twoNodes,
+			spans(22, slice(scenario.Init, 11), slice(scenario.App, 4)),
+			[]fault{splitInit},
+		},
+		{
+			"init over pool", grid(2, 1, 6, 2), twoNodes,
+			spans(22, shares, slice(scenario.Init, 8), slice(scenario.App, 12)),
+			[]fault{initOverPool},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -208,26 +208,14 @@ func (m *model) allocatePod(before snapshot, p *scenario.Pod, c call) (snapshot,
 	return next, ""
 }
 
-// carve gives the containers their parts of the pod's CPUs.
+// carve gives the containers their parts of the pod's CPUs, the slices of
+// long-running ones in their order.
 func (m *model) carve(next *snapshot, p *scenario.Pod, pod cpuset.CPUSet) string {
-	slice := func(left, better cpuset.CPUSet, n int) (cpuset.CPUSet, string) {
-		whole := m.full() && !m.faults.has(splitSlices)
-		if whole {
-			if err := m.cores(left, n); err != "" {
-				return cpuset.CPUSet{}, err
-			}
-		}
-		cpus, err := m.betterFirst(left, better, n, whole, 0)
-		if err != nil {
-			return cpuset.CPUSet{}, err.Error()
-		}
-		return cpus, ""
-	}
 	slices := map[string]cpuset.CPUSet{}
 	pool := pod
 	for _, c := range p.Containers {
 		if n := m.exclusive(p, c); n > 0 && c.Kind != scenario.Init {
-			cpus, err := slice(pool, cpuset.New(), n)
+			cpus, err := m.slice(pool, cpuset.New(), n)
 			if err != "" {
 				return err
 			}
@@ -235,30 +223,68 @@ func (m *model) carve(next *snapshot, p *scenario.Pod, pod cpuset.CPUSet) string
 			pool = pool.Difference(cpus)
 		}
 	}
-	left := pod
+	all, err := m.carveRest(p, pod, slices)
+	if err != "" {
+		return err
+	}
+	for name, one := range all {
+		next.set(p.Name, name, one.cpus)
+	}
+	return ""
+}
+
+// slice takes n of the CPUs that are left.
+func (m *model) slice(left, better cpuset.CPUSet, n int) (cpuset.CPUSet, string) {
+	whole := m.full() && !m.faults.has(splitSlices)
+	if whole {
+		if err := m.cores(left, n); err != "" {
+			return cpuset.CPUSet{}, err
+		}
+	}
+	cpus, err := m.betterFirst(left, better, n, whole, 0)
+	if err != nil {
+		return cpuset.CPUSet{}, err.Error()
+	}
+	return cpus, ""
+}
+
+// carved is what a container has, and for a slice of an init container what it
+// could have without running where sidecars do.
+type carved struct{ cpus, idle cpuset.CPUSet }
+
+// carveRest gives the other containers theirs where the slices are.
+func (m *model) carveRest(p *scenario.Pod, pod cpuset.CPUSet, slices map[string]cpuset.CPUSet) (map[string]carved, string) {
+	all := map[string]carved{}
+	pool := pod
+	for name, cpus := range slices {
+		all[name] = carved{cpus: cpus}
+		pool = pool.Difference(cpus)
+	}
+	left, running := pod, cpuset.New()
 	for _, c := range p.Containers {
 		n := m.exclusive(p, c)
 		switch {
 		case c.Kind == scenario.Sidecar && n > 0:
 			left = left.Difference(slices[c.Name])
 		case c.Kind == scenario.Init && n > 0:
-			better := left.Difference(pool)
+			idle := left.Difference(running)
+			better := idle
 			if m.faults.has(initOverPool) {
 				better = cpuset.New()
 			}
-			cpus, err := slice(left, better, n)
+			cpus, err := m.slice(left, better, n)
 			if err != "" {
-				return err
+				return nil, err
 			}
-			slices[c.Name] = cpus
+			all[c.Name] = carved{cpus, idle}
 		case c.Kind == scenario.Init:
-			slices[c.Name] = left
+			all[c.Name] = carved{cpus: left}
 		case n == 0:
-			slices[c.Name] = pool
+			all[c.Name] = carved{cpus: pool}
+			if c.Kind == scenario.Sidecar {
+				running = pool
+			}
 		}
 	}
-	for name, cpus := range slices {
-		next.set(p.Name, name, cpus)
-	}
-	return ""
+	return all, ""
 }
