@@ -107,6 +107,18 @@ var pagesCases = []pagesCase{
 		},
 	},
 	{
+		// One after the other, the second slice would have 2 CPUs of node 0 and 7 of
+		// node 1. Each on its own node, they leave a pool on both.
+		name: "pod scope, slices that must not be taken one after the other", policy: "restricted", scope: "pod", huge: 64 * mi,
+		pods: []pagesPod{
+			{name: "order", budget: amounts{22, 768 * mi, 96 * mi}, containers: []pagesContainer{
+				{name: "sharer", huge: 32 * mi, mems: "0-1"},
+				{name: "left", own: amounts{8, 192 * mi, 32 * mi}, huge: 32 * mi, mems: oneNode},
+				{name: "right", own: amounts{9, 192 * mi, 32 * mi}, huge: 32 * mi, mems: oneNode},
+			}},
+		},
+	},
+	{
 		name: "pod scope, a pool on both nodes", policy: "restricted", scope: "pod", huge: 64 * mi,
 		pods: []pagesPod{
 			{name: "pool", budget: amounts{14, 512 * mi, 96 * mi}, containers: []pagesContainer{

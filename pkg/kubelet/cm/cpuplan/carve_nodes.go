@@ -19,11 +19,11 @@ func (n *Node) slices(left Set, wanted []podplan.Share) ([]Set, error) {
 	}
 	sizes, pool := sizesOf(left, wanted)
 	now := n.meritOf(taken, left.Difference(union(taken)))
-	rooms := n.roomsOf(n.offer(left))
-	if !n.bound(rooms, sizes, pool).betterThan(now) {
+	offered := n.roomsOf(n.offer(left))
+	if !n.bound(offered, sizes, pool).betterThan(now) {
 		return taken, nil
 	}
-	other, err := n.takeSlices(n.layOut(rooms, sizes, pool))
+	other, err := n.takeSlices(n.layOut(offered, sizes, pool))
 	if err == nil && n.meritOf(other, left.Difference(union(other))).betterThan(now) {
 		return other, nil
 	}
@@ -63,18 +63,18 @@ func (n *Node) suitSlices(free Set, record Record, shares []podplan.Share, affin
 		return record
 	}
 	now := n.meritOfRecord(record, wanted)
-	rooms := n.roomsOf(free.Intersection(n.topology.OnNodes(nodes)))
-	if !n.bound(rooms, sizes, pool).betterThan(now) {
+	offered := n.roomsOf(free.Intersection(n.topology.OnNodes(nodes)))
+	if !n.bound(offered, sizes, pool).betterThan(now) {
 		return record
 	}
-	l := n.layOut(rooms, sizes, pool)
+	l := n.layOut(offered, sizes, pool)
 	var other Record
-	for node, offered := range l.cpus {
+	for node, from := range l.cpus {
 		count := 0
 		for _, part := range l.parts {
 			count += part[node]
 		}
-		cpus, err := n.choose(offered, count, numa.Set{})
+		cpus, err := n.choose(from, count, numa.Set{})
 		if err != nil {
 			return record
 		}
@@ -102,9 +102,9 @@ func longRunning(shares []podplan.Share) []podplan.Share {
 	})
 }
 
-// initSlice takes the slice of a standard init container out of what it may have,
-// as far as possible not out of what is busy when it runs, and on the fewest NUMA
-// nodes.
+// initSlice takes the slice of a standard init container out of what it may have:
+// as far as possible not out of what is busy when it runs, and if nothing of that
+// is needed, on the fewest NUMA nodes.
 func (n *Node) initSlice(container string, left, busy Set, count int) (Set, error) {
 	idle := left.Difference(busy)
 	cpus, err := n.slice(container, left, idle, count)

@@ -19,6 +19,10 @@
 // a file: take_cache.go, take_spread.go, distribute.go, and choose.go for the
 // order in which affinity, sockets and reuse count.
 //
+// A budget that spans NUMA nodes is carved so that its slices lie on one node each
+// as far as possible, and what they leave on few (merit, layout.go). If that takes
+// other CPUs of the same nodes than those that are packed best, the budget has them.
+//
 // A pod without a budget, or in the container scope, is planned container by
 // container, and yet as one: an init container's CPUs are taken out of those that
 // the containers after it are going to get (peakCPUs), so that a pod holds no more
@@ -28,7 +32,8 @@
 // # Cost
 //
 // A set of CPUs is a bit mask. Choosing is linear in CPUs times the number of
-// kinds of units. Hints are complete up to completeNodes NUMA nodes; see hints.
+// kinds of units. The search for where slices lie is bounded (fillLimit). Hints
+// are complete up to completeNodes NUMA nodes; see hints.
 //
 // # A worked example
 //
