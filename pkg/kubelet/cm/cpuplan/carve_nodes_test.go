@@ -18,7 +18,7 @@ import (
 func TestSlicesLieTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	spanning, better, wholePods, apart := 0, 0, 0, 0
-	for range 20000 {
+	for range 8000 {
 		topology := randomTopology(r)
 		options := randomOptions(r, topology)
 		options.FullPCPUsOnly = false // see TestSlicesOfWholeCores

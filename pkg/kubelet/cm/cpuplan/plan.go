@@ -83,7 +83,8 @@ func (n *Node) PlanPod(s State, pod podplan.Pod, affinity numa.Hint) (Record, er
 			return Record{}, err
 		}
 		next = mixed
-	} else if fresh {
+	}
+	if fresh {
 		next = n.suitSlices(free, next, shares, affinity)
 	}
 	return next, n.checkSharedPool(s, pod.UID, next)
