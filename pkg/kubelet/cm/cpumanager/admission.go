@@ -6,6 +6,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
 // admission is the transaction in which a pod is admitted.
@@ -19,8 +20,16 @@ type admission struct {
 	// gone are the pods that were found to be stale meanwhile. They are taken
 	// out in the same write.
 	gone []string
-	// count is run when the transaction is committed.
-	count []func()
+	// asked is what the pod was given staged for. It is counted when nothing
+	// undoes it any more, and so are the containers that get nothing.
+	asked      podRequest
+	ineligible []ineligible
+}
+
+// podRequest is what a pod asks for, and whether as a whole.
+type podRequest struct {
+	plan  podplan.Pod
+	whole bool
 }
 
 // BeginAdmission implements topologymanager.AdmissionParticipant.
@@ -39,20 +48,35 @@ func (m *manager) CommitAdmission(logger klog.Logger, podUID string) error {
 		return nil
 	}
 	if err := m.commit(m.view()); err != nil {
-		countCommitFailure()
 		logger.Error(err, "Could not record the CPUs of a pod", "podUID", podUID)
-		if m.admission.staged.Equals(m.admission.before) || m.runningBefore[podUID] {
+		unchanged := m.admission.staged.Equals(m.admission.before)
+		if !unchanged {
+			m.countFailure(m.admission.asked, m.admission.before)
+		}
+		if unchanged || m.runningBefore[podUID] {
 			// The pod loses nothing that it had.
-			m.admission = admission{podUID: podUID, before: m.admission.before}
+			m.admission = admission{podUID: podUID, before: m.admission.before, staged: m.admission.before, ineligible: m.admission.ineligible}
 			return nil
 		}
 		return err
 	}
-	for _, count := range m.admission.count {
-		count()
-	}
-	m.admission.open, m.admission.gone, m.admission.count = false, nil, nil
+	m.admission.open, m.admission.gone = false, nil
 	return nil
+}
+
+// SettleAdmission implements topologymanager.AdmissionSettler.
+func (m *manager) SettleAdmission(_ klog.Logger, podUID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.admission
+	if a.podUID != podUID || a.open {
+		return
+	}
+	m.countAllocated(a.asked, a.before, a.staged)
+	for _, i := range a.ineligible {
+		i.tell()
+	}
+	m.admission = admission{}
 }
 
 // RollbackAdmission implements topologymanager.AdmissionParticipant.
@@ -88,16 +112,17 @@ func (m *manager) view() cpuplan.State {
 }
 
 // change stages the pod's record in the open transaction or, without one,
-// commits it. The counts are of what has really happened.
-func (m *manager) change(podUID string, record cpuplan.Record, count func()) error {
+// commits and counts it.
+func (m *manager) change(asked podRequest, record cpuplan.Record) error {
+	podUID := asked.plan.UID
 	if m.isOpen(podUID) {
-		m.admission.staged = record
-		m.admission.count = append(m.admission.count, count)
+		m.admission.staged, m.admission.asked = record, asked
 		return nil
 	}
+	before := m.committed.Record(podUID)
 	if err := m.commit(m.committed.With(podUID, record)); err != nil {
 		return err
 	}
-	count()
+	m.countAllocated(asked, before, record)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	cmadmission "k8s.io/kubernetes/pkg/kubelet/cm/admission"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/metrics"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
@@ -25,11 +26,19 @@ import (
 func (m *manager) AllocatesPods() bool { return true }
 
 // readPod reads what the pod asks for.
-func readPod(pod *v1.Pod) (podplan.Pod, error) {
+func readPod(pod *v1.Pod) (podplan.Pod, error) { return readPodIf(pod, podLevel()) }
+
+// readPodIf is readPod with pods that state a budget managed or not.
+func readPodIf(pod *v1.Pod, podLevel bool) (podplan.Pod, error) {
 	return podplan.FromSpec(pod, podplan.Facts{
 		Guaranteed: v1qos.GetPodQOS(pod) == v1.PodQOSGuaranteed,
-		PodLevel:   utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResources) && podLevelManagers(),
+		PodLevel:   podLevel,
 	})
+}
+
+// podLevel says whether pods with a budget are managed.
+func podLevel() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResources) && podLevelManagers()
 }
 
 // podLevelManagers reports whether the gate is on.
@@ -55,25 +64,26 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 		if _, whole := m.content().GetPodCPUSet(plan.UID); whole && !hasSlice(container) {
 			m.sharing.Store(containerKey{plan.UID, container.Name}, true)
 		}
+		m.tellIneligible(logger, plan, wanted, false)
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.removeStale(logger)
-	counts := containerCounts{m: m, plan: plan, container: wanted}
-	counts.requested()
+	metrics.CPUManagerPinningRequestsTotal.Inc()
 	view := m.view()
 	affinity := topologymanager.HintToNUMA(m.affinity.GetAffinity(logger, plan.UID, container.Name))
 	record, err := m.node.PlanContainer(view, plan, wanted, affinity)
 	if err == nil && record.Equals(view.Record(plan.UID)) {
-		counts.kept()
+		m.countWholeCores()
 		return nil
 	}
+	asked := podRequest{plan: plan}
 	if err == nil {
-		err = m.change(plan.UID, record, func() { counts.allocated(record) })
+		err = m.change(asked, record)
 	}
 	if err != nil {
-		counts.failed()
+		m.countFailure(asked, view.Record(plan.UID))
 		return m.refuse(logger, plan.UID, err)
 	}
 	logger.V(2).Info("Allocated CPUs to a container", "cpus", record.Containers[container.Name], "affinity", affinity.Nodes)
@@ -90,25 +100,29 @@ func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecyc
 	if err != nil {
 		return err
 	}
+	for _, c := range plan.Containers {
+		if _, found := plan.IneligibleForCPUs(c, true); found {
+			m.tellIneligible(klog.LoggerWithValues(logger, "containerName", c.Name), plan, c, true)
+		}
+	}
 	if plan.BudgetCPUs() == 0 {
-		warnNothingExclusive(logger, plan)
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.removeStale(logger)
-	counts := podCounts{m: m, plan: plan}
 	view := m.view()
 	affinity := m.podAffinity(logger, plan)
 	record, err := m.node.PlanPod(view, plan, affinity)
 	if err == nil && record.Equals(view.Record(plan.UID)) {
 		return nil
 	}
+	asked := podRequest{plan: plan, whole: true}
 	if err == nil {
-		err = m.change(plan.UID, record, func() { counts.allocated(record) })
+		err = m.change(asked, record)
 	}
 	if err != nil {
-		counts.failed()
+		m.countFailure(asked, view.Record(plan.UID))
 		return m.refuse(logger, plan.UID, err)
 	}
 	logger.V(2).Info("Allocated CPUs to a pod", "cpus", record, "affinity", affinity.Nodes)
@@ -121,20 +135,6 @@ func (m *manager) podAffinity(logger klog.Logger, plan podplan.Pod) numa.Hint {
 		return numa.Hint{Any: true}
 	}
 	return topologymanager.HintToNUMA(m.affinity.GetAffinity(logger, plan.UID, plan.Containers[0].Name))
-}
-
-// warnNothingExclusive tells that containers which ask for CPUs of their own
-// get none because the pod budget is not a whole number.
-func warnNothingExclusive(logger klog.Logger, plan podplan.Pod) {
-	if plan.Budget == nil {
-		return
-	}
-	for _, c := range plan.Containers {
-		if count := plan.ExclusiveCPUs(c); count > 0 {
-			logger.Info("Warning: container gets no exclusive CPUs, since the pod budget is not a whole number of CPUs",
-				"containerName", c.Name, "requested", count, "budgetMilliCPU", plan.Budget.MilliCPU)
-		}
-	}
 }
 
 // refuse is the error of a pod that cannot have what it asks for, or none if the

@@ -136,6 +136,7 @@ var (
 	_ Manager                              = (*manager)(nil)
 	_ topologymanager.HintProvider         = (*manager)(nil)
 	_ topologymanager.AdmissionParticipant = (*manager)(nil)
+	_ topologymanager.AdmissionSettler     = (*manager)(nil)
 	_ topologymanager.AllocationHolder     = (*manager)(nil)
 	_ topologymanager.PodAllocator         = (*manager)(nil)
 )
@@ -234,6 +235,9 @@ func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesR
 	if err := m.restore(logger); err != nil {
 		logger.Error(err, "Could not restore the CPU manager's state")
 		return err
+	}
+	if m.node == nil && podLevel() {
+		logger.Info("PodLevelResourceManagers is on, but no container gets exclusive CPUs under this policy", "policy", m.policy)
 	}
 	if m.node == nil && !m.releasing.Load() {
 		return nil

@@ -9,7 +9,6 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
-	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
 // setGauges derives every gauge from what is committed, for all NUMA nodes.
@@ -29,67 +28,61 @@ func (m *manager) setGauges() {
 	metrics.ContainerAlignedComputeResourcesFailure.WithLabelValues(metrics.AlignScopeContainer, metrics.AlignedPhysicalCPU).Add(0)
 }
 
-// countCommitFailure counts an admission whose CPUs could not be recorded.
-func countCommitFailure() { metrics.CPUManagerPinningErrorsTotal.Inc() }
+// countAllocated counts what the pod holds now and did not hold before: by
+// container, as the kubelet does, the ones that share what the pod was given as a
+// whole included. What it held is not counted again, be it that a container of a
+// recorded pod is added to it.
+func (m *manager) countAllocated(asked podRequest, before, after cpuplan.Record) {
+	whole := !after.Pod.IsEmpty()
+	if whole && before.Pod.IsEmpty() {
+		m.countOneCache(after.Pod)
+	}
+	for _, c := range asked.plan.Containers {
+		cpus, holds := after.Containers[c.Name]
+		if _, held := before.Containers[c.Name]; held || !holds {
+			continue
+		}
+		source, assignment := metrics.ResourceManagerPod, metrics.ResourceManagerSharedPod
+		switch {
+		case !whole:
+			source, assignment = metrics.ResourceManagerNode, metrics.ResourceManagerExclusiveNode
+			m.countOneCache(cpus)
+			m.countWholeCores()
+		case asked.plan.ExclusiveCPUs(c) > 0:
+			assignment = metrics.ResourceManagerExclusivePod
+		}
+		if asked.whole && asked.plan.ExclusiveCPUs(c) > 0 {
+			metrics.CPUManagerPinningRequestsTotal.Inc() // otherwise Allocate has counted it
+		}
+		metrics.ResourceManagerAllocationsTotal.WithLabelValues(metrics.ResourceManagerCPU, source).Inc()
+		metrics.ResourceManagerContainerAssignments.WithLabelValues(metrics.ResourceManagerCPU, assignment).Inc()
+	}
+}
 
-func (m *manager) countCacheAlignment(cpus cpuplan.Set) {
+// countFailure counts an allocation that was refused, or could not be recorded,
+// for a pod that holds before.
+func (m *manager) countFailure(asked podRequest, before cpuplan.Record) {
+	source := metrics.ResourceManagerNode
+	if !before.Pod.IsEmpty() || asked.whole && len(before.Containers) == 0 {
+		source = metrics.ResourceManagerPod
+	}
+	metrics.CPUManagerPinningErrorsTotal.Inc()
+	metrics.ResourceManagerAllocationErrorsTotal.WithLabelValues(metrics.ResourceManagerCPU, source).Inc()
+	if m.fullPCPUsOnly && source == metrics.ResourceManagerNode {
+		metrics.ContainerAlignedComputeResourcesFailure.WithLabelValues(metrics.AlignScopeContainer, metrics.AlignedPhysicalCPU).Inc()
+	}
+}
+
+// countOneCache counts CPUs that share a last-level cache.
+func (m *manager) countOneCache(cpus cpuplan.Set) {
 	if m.node.Topology().InOneCache(cpus) {
 		metrics.ContainerAlignedComputeResources.WithLabelValues(metrics.AlignScopeContainer, metrics.AlignedUncoreCache).Inc()
 	}
 }
 
-// containerCounts counts the allocation of one container that is to have CPUs
-// of its own.
-type containerCounts struct {
-	m         *manager
-	plan      podplan.Pod
-	container podplan.Container
-}
-
-func (c containerCounts) requested() { metrics.CPUManagerPinningRequestsTotal.Inc() }
-
-// kept counts a container that has its CPUs already.
-func (c containerCounts) kept() {
-	if c.m.fullPCPUsOnly {
+// countWholeCores counts a container that has whole cores, be it from before.
+func (m *manager) countWholeCores() {
+	if m.fullPCPUsOnly {
 		metrics.ContainerAlignedComputeResources.WithLabelValues(metrics.AlignScopeContainer, metrics.AlignedPhysicalCPU).Inc()
 	}
-}
-
-func (c containerCounts) allocated(record cpuplan.Record) {
-	c.kept()
-	c.m.countCacheAlignment(record.Containers[c.container.Name])
-	metrics.ResourceManagerAllocationsTotal.WithLabelValues(metrics.ResourceManagerCPU, metrics.ResourceManagerNode).Inc()
-	metrics.ResourceManagerContainerAssignments.WithLabelValues(metrics.ResourceManagerCPU, metrics.ResourceManagerExclusiveNode).Inc()
-}
-
-func (c containerCounts) failed() {
-	metrics.CPUManagerPinningErrorsTotal.Inc()
-	metrics.ResourceManagerAllocationErrorsTotal.WithLabelValues(metrics.ResourceManagerCPU, metrics.ResourceManagerNode).Inc()
-	if c.m.fullPCPUsOnly {
-		metrics.ContainerAlignedComputeResourcesFailure.WithLabelValues(metrics.AlignScopeContainer, metrics.AlignedPhysicalCPU).Inc()
-	}
-}
-
-// podCounts counts the allocation of a pod's budget.
-type podCounts struct {
-	m    *manager
-	plan podplan.Pod
-}
-
-func (c podCounts) allocated(record cpuplan.Record) {
-	c.m.countCacheAlignment(record.Pod)
-	for _, container := range c.plan.Containers {
-		assignment := metrics.ResourceManagerSharedPod
-		if c.plan.ExclusiveCPUs(container) > 0 {
-			assignment = metrics.ResourceManagerExclusivePod
-			metrics.CPUManagerPinningRequestsTotal.Inc()
-		}
-		metrics.ResourceManagerContainerAssignments.WithLabelValues(metrics.ResourceManagerCPU, assignment).Inc()
-		metrics.ResourceManagerAllocationsTotal.WithLabelValues(metrics.ResourceManagerCPU, metrics.ResourceManagerPod).Inc()
-	}
-}
-
-func (c podCounts) failed() {
-	metrics.CPUManagerPinningErrorsTotal.Inc()
-	metrics.ResourceManagerAllocationErrorsTotal.WithLabelValues(metrics.ResourceManagerCPU, metrics.ResourceManagerPod).Inc()
 }

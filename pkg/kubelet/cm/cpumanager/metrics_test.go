@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2/ktesting"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
 )
 
@@ -34,6 +36,30 @@ func samples(t *testing.T) map[string]float64 {
 	return values
 }
 
+// grownSince is what has changed since the samples were taken, and by how much.
+func grownSince(t *testing.T, before map[string]float64) map[string]float64 {
+	grown := map[string]float64{}
+	for key, value := range samples(t) {
+		if value != before[key] {
+			grown[key] = value - before[key]
+		}
+	}
+	return grown
+}
+
+// counted is what the counters of allocations grow by while f runs.
+func counted(t *testing.T, f func()) map[string]float64 {
+	before := samples(t)
+	f()
+	grown := grownSince(t, before)
+	for key := range grown {
+		if !strings.HasPrefix(key, "resource_manager_") && !strings.HasPrefix(key, "cpu_manager_pinning") {
+			delete(grown, key)
+		}
+	}
+	return grown
+}
+
 func TestMetrics(t *testing.T) {
 	gates(t, true)
 	metrics.Register()
@@ -56,12 +82,7 @@ func TestMetrics(t *testing.T) {
 	logger, _ := ktesting.NewTestContext(t)
 	m.GetCPUAffinity("one", "a")
 	m.AddContainer(logger, one, &one.Spec.Containers[0], "id")
-	grown := map[string]float64{}
-	for key, value := range samples(t) {
-		if value != idle[key] {
-			grown[key] = value - idle[key]
-		}
-	}
+	grown := grownSince(t, idle)
 	require.Equal(t, map[string]float64{
 		"cpu_manager_shared_pool_size_millicores":                                                       -8000,
 		"cpu_manager_exclusive_cpu_allocation_count":                                                    8,
@@ -87,7 +108,116 @@ func TestMetrics(t *testing.T) {
 			require.Equal(t, value, end[key], key)
 		}
 	}
-	require.EqualValues(t, 1, end["cpu_manager_pinning_errors_total"])
-	require.EqualValues(t, 1, end["resource_manager_allocation_errors_total resource_name=cpu source=node"])
+	for _, key := range []string{"cpu_manager_pinning_errors_total", "resource_manager_allocation_errors_total resource_name=cpu source=node"} {
+		require.EqualValues(t, 1, end[key]-idle[key], key)
+	}
 	require.Contains(t, end, "cpu_manager_unsettled_container_starts_total")
+}
+
+// What is on record already is not counted again when the rest is added to it.
+func TestPartialRecordsCountWhatIsMissing(t *testing.T) {
+	gates(t, true)
+	metrics.Register()
+	n := newNode(t)
+	m := n.start()
+	db, each := database("db"), pod("each", "4", container("a", "1"), container("b", "2"), container("c", ""))
+	n.add(db)
+	n.add(each)
+	require.NoError(t, n.admit(m, db, true))
+	require.NoError(t, n.admit(m, each, false))
+	partial := m.committed.
+		With("db", m.committed.Record("db").Without("backup-agent")).
+		With("each", m.committed.Record("each").Without("b"))
+	require.NoError(t, m.commit(partial))
+	m = n.start()
+	require.Equal(t, map[string]float64{
+		"resource_manager_allocations_total resource_name=cpu source=pod":                           1,
+		"resource_manager_container_assignments_total assignment_type=pod_shared resource_name=cpu": 1,
+	}, counted(t, func() { require.NoError(t, n.admit(m, db, true)) }))
+	require.Equal(t, map[string]float64{
+		"cpu_manager_pinning_requests_total":                                                            1,
+		"resource_manager_allocations_total resource_name=cpu source=node":                              1,
+		"resource_manager_container_assignments_total assignment_type=node_exclusive resource_name=cpu": 1,
+	}, counted(t, func() { require.NoError(t, n.admit(m, each, true)) }), "it was allocated container by container and stays so in scope pod")
+
+	// Allocated as a whole, it stays so in scope container.
+	require.NoError(t, m.commit(m.committed.With("db", m.committed.Record("db").Without("database"))))
+	m = n.start()
+	require.Equal(t, map[string]float64{
+		"cpu_manager_pinning_requests_total":                                                           1,
+		"resource_manager_allocations_total resource_name=cpu source=pod":                              1,
+		"resource_manager_container_assignments_total assignment_type=pod_exclusive resource_name=cpu": 1,
+	}, counted(t, func() { require.NoError(t, n.admit(m, db, false)) }))
+}
+
+// A record that cannot be written, or is taken back because another manager's
+// cannot, is no allocation. It is counted as an error once, unless nothing was to
+// be allocated.
+func TestWhatIsUndoneIsNotCounted(t *testing.T) {
+	gates(t, true)
+	metrics.Register()
+	n := newNode(t)
+	m := n.start()
+	logger, ctx := n.log()
+	require.Equal(t, map[string]float64{"cpu_manager_pinning_requests_total": 1}, counted(t, func() {
+		m.BeginAdmission(logger, "p")
+		require.NoError(t, allocate(ctx, m, pod("p", "", container("a", "2")), false))
+		require.NoError(t, m.CommitAdmission(logger, "p"))
+		require.NoError(t, m.RollbackAdmission(logger, "p"))
+	}))
+	require.Empty(t, counted(t, func() {
+		m.BeginAdmission(logger, "p")
+		require.NoError(t, allocate(ctx, m, pod("p", "4", container("a", "2"), container("b", "")), true))
+		require.NoError(t, m.CommitAdmission(logger, "p"))
+		require.NoError(t, m.RollbackAdmission(logger, "p"))
+	}))
+
+	old := database("old")
+	n.add(old)
+	require.NoError(t, n.admit(m, old, true))
+	n.breakDisk()
+	require.Equal(t, map[string]float64{
+		"cpu_manager_pinning_errors_total":                                      1,
+		"resource_manager_allocation_errors_total resource_name=cpu source=pod": 1,
+	}, counted(t, func() {
+		require.Error(t, n.admit(m, pod("p", "4", container("a", "2"), container("b", "")), true))
+	}))
+	require.Empty(t, counted(t, func() {
+		n.remove("old")
+		shared := pod("shared", "", container("a", ""))
+		n.add(shared)
+		require.NoError(t, n.admit(m, shared, false))
+	}), "the pod needs nothing; that another is gone is written later")
+}
+
+// A pod that ran before the kubelet started and does not fit is admitted; that it
+// has nothing is an error, and no allocation.
+func TestRunningPodsWithoutRoomCountAsErrors(t *testing.T) {
+	gates(t, true)
+	metrics.Register()
+	n := newNode(t)
+	n.before = containermap.NewContainerMap()
+	n.before.Add("wide", "a", "id")
+	wide := pod("wide", "20", container("a", "2"), container("b", ""))
+	n.add(wide)
+	m := n.start()
+	require.Equal(t, map[string]float64{
+		"cpu_manager_pinning_errors_total":                                      1,
+		"resource_manager_allocation_errors_total resource_name=cpu source=pod": 1,
+	}, counted(t, func() { require.NoError(t, n.admit(m, wide, true)) }))
+}
+
+// Resizes place nothing.
+func TestResizesAreNotCounted(t *testing.T) {
+	gates(t, true)
+	metrics.Register()
+	n := newNode(t)
+	m := n.start()
+	logger, ctx := n.log()
+	p := pod("p", "3500m", container("a", "2"), container("b", ""))
+	require.Empty(t, counted(t, func() {
+		require.NoError(t, m.AllocatePod(logger, p, lifecycle.ResizeOperation))
+		require.NoError(t, m.Allocate(ctx, p, &p.Spec.Containers[0], lifecycle.ResizeOperation))
+	}))
+	require.Zero(t, m.committed.Assigned().Size())
 }

@@ -229,6 +229,8 @@ func (n *node) admit(m *manager, pod *v1.Pod, whole bool) error {
 	}
 	if err != nil {
 		require.NoError(n.t, m.RollbackAdmission(logger, uid))
+	} else {
+		m.SettleAdmission(logger, uid)
 	}
 	return err
 }
@@ -294,6 +296,9 @@ func (n *node) runContainer(m *manager, r *cri, pod *v1.Pod, name string) string
 	m.updater.observe(containerKey{string(pod.UID), name}, id)
 	return id
 }
+
+// breakDisk lets no state file be written any more.
+func (n *node) breakDisk() { require.NoError(n.t, os.RemoveAll(n.dir)) }
 
 func (n *node) file() string {
 	data, err := os.ReadFile(filepath.Join(n.dir, stateFileName))

@@ -24,7 +24,10 @@ type admission struct {
 	taken *memplan.PodRecord
 	// active are the pods that are to keep what they have; nil means all.
 	active activeSet
-	counts counts
+	// asked is what the pod was given taken for. It is counted when nothing
+	// undoes it any more, and so are the containers that get nothing.
+	asked      podRequest
+	ineligible []ineligible
 }
 
 // apply returns the records with the noted changes.
@@ -56,16 +59,17 @@ func (m *manager) host(podUID string) memplan.Host {
 }
 
 // take gives the pod the record: at once, or with the open admission.
-func (m *manager) take(podUID string, record memplan.PodRecord, counted counts) error {
-	if a := m.transaction(podUID); a != nil {
-		a.taken = &record
-		a.counts.add(counted)
+func (m *manager) take(asked podRequest, record memplan.PodRecord) error {
+	uid := asked.pod.UID
+	if a := m.transaction(uid); a != nil {
+		a.taken, a.asked = &record, asked
 		return nil
 	}
-	if err := m.replace(m.published().Records().With(podUID, record)); err != nil {
+	before := m.published().Records().Pod(uid)
+	if err := m.replace(m.published().Records().With(uid, record)); err != nil {
 		return err
 	}
-	counted.publish()
+	asked.countAllocated(before, record)
 	return nil
 }
 
@@ -89,16 +93,35 @@ func (m *manager) CommitAdmission(logger klog.Logger, podUID string) error {
 		return nil
 	}
 	if err := m.replace(a.apply(m.published().Records())); err != nil {
-		a.counts.fail()
+		if a.taken != nil {
+			a.asked.countFailure(a.before)
+		}
 		if a.taken == nil || m.runningBefore[podUID] {
 			// Nothing that the pod needs was lost.
 			logger.Error(err, "Pod is admitted, but the memory manager's state is not up to date", "podUID", podUID)
+			a.taken = nil
 			return nil
 		}
 		return err
 	}
-	a.counts.publish()
 	return nil
+}
+
+// SettleAdmission implements topologymanager.AdmissionSettler.
+func (m *manager) SettleAdmission(_ klog.Logger, podUID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.admission
+	if a == nil || a.podUID != podUID || a.open {
+		return
+	}
+	if a.taken != nil {
+		a.asked.countAllocated(a.before, *a.taken)
+	}
+	for _, i := range a.ineligible {
+		i.tell()
+	}
+	m.admission = nil
 }
 
 // RollbackAdmission implements topologymanager.AdmissionParticipant.

@@ -30,19 +30,20 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.collect(logger, string(pod.UID))
-	asked, err := specOf(pod)
+	spec, err := specOf(pod)
 	if err != nil {
 		return err
 	}
-	c, ok := asked.Container(container.Name)
-	if !ok || len(asked.ExclusiveMemory(c)) == 0 {
-		logger.V(5).Info("The container gets no memory of its own", "managed", asked.Managed, "guaranteed", c.Guaranteed)
+	c, ok := spec.Container(container.Name)
+	if !ok || len(spec.ExclusiveMemory(c)) == 0 {
+		logger.V(5).Info("The container gets no memory of its own", "managed", spec.Managed, "guaranteed", c.Guaranteed)
+		m.tellIneligible(logger, pod, container.Name)
 		return nil
 	}
 	metrics.MemoryManagerPinningRequestTotal.Inc()
-	affinity := m.affinityOf(logger, asked, container.Name)
-	record, err := m.host(asked.UID).PlanContainer(asked, container.Name, affinity)
-	return m.settle(logger, asked, record, err, countContainer(asked.ExclusiveMemory(c)))
+	affinity := m.affinityOf(logger, spec, container.Name)
+	record, err := m.host(spec.UID).PlanContainer(spec, container.Name, affinity)
+	return m.settle(logger, podRequest{pod: spec}, record, err)
 }
 
 // AllocatePod implements Manager.
@@ -54,18 +55,19 @@ func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecyc
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.collect(logger, string(pod.UID))
-	asked, err := specOf(pod)
+	spec, err := specOf(pod)
 	if err != nil {
 		return err
 	}
-	if len(asked.PodMemory()) == 0 || len(asked.Containers) == 0 {
-		logger.V(5).Info("The pod gets no memory of its own", "managed", asked.Managed)
+	if len(spec.PodMemory()) == 0 || len(spec.Containers) == 0 {
+		logger.V(5).Info("The pod gets no memory of its own", "managed", spec.Managed)
+		m.tellIneligible(logger, pod, "")
 		return nil
 	}
 	metrics.MemoryManagerPinningRequestTotal.Inc()
-	affinity := m.affinityOf(logger, asked, asked.Containers[0].Name)
-	record, err := m.host(asked.UID).PlanPod(asked, affinity, m.near(asked))
-	return m.settle(logger, asked, record, err, countPod(asked))
+	affinity := m.affinityOf(logger, spec, spec.Containers[0].Name)
+	record, err := m.host(spec.UID).PlanPod(spec, affinity, m.near(spec))
+	return m.settle(logger, podRequest{pod: spec, whole: true}, record, err)
 }
 
 // allocates reports whether there is anything to do at all. Resizing gives and
@@ -99,19 +101,22 @@ func (m *manager) near(pod podplan.Pod) memplan.Near {
 
 // settle takes what was planned, or turns the refusal into the error for the
 // pod's status.
-func (m *manager) settle(logger klog.Logger, pod podplan.Pod, record memplan.PodRecord, err error, counted counts) error {
+func (m *manager) settle(logger klog.Logger, asked podRequest, record memplan.PodRecord, err error) error {
+	uid := asked.pod.UID
+	before := m.host(uid).Records().Pod(uid)
 	if err == nil {
-		if record.Equal(m.host(pod.UID).Records().Pod(pod.UID)) {
+		if record.Equal(before) {
 			logger.V(4).Info("Memory is allocated already", "nodes", record.Nodes().String())
+			m.learn(logger, asked.pod)
 			return nil
 		}
-		if err = m.take(pod.UID, record, counted); err == nil {
+		if err = m.take(asked, record); err == nil {
 			logger.V(2).Info("Memory allocated", "nodes", record.Nodes().String(), "pod blocks", len(record.Pod))
 			return nil
 		}
 	}
-	counted.fail()
-	if m.runningBefore[pod.UID] {
+	asked.countFailure(before)
+	if m.runningBefore[uid] {
 		logger.Error(err, "Pod ran before the kubelet started and is admitted without memory of its own")
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
 // collectPeriod is how often the manager looks for pods that are gone, so that
@@ -104,6 +105,18 @@ func (m *manager) know(logger klog.Logger, pods []*v1.Pod) memplan.Records {
 		}
 	}
 	return m.published().Records()
+}
+
+// learn notes what a pod asks for that is admitted as it is.
+func (m *manager) learn(logger klog.Logger, pod podplan.Pod) {
+	records, news := m.published().Records().Learn(pod)
+	if !news {
+		return
+	}
+	// The file stays as it is.
+	if err := m.replace(records); err != nil {
+		logger.Error(err, "Cannot note what a pod asks for")
+	}
 }
 
 // admitting is the pod of the open admission, if there is one.

@@ -11,6 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/config"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 )
 
 // notReady are sources that have not all reported.
@@ -64,4 +67,29 @@ func TestStaleMemoryIsFreedWithinTenSeconds(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.ElementsMatch(t, []string{"active", "late"}, recorded())
 	})
+}
+
+// A kubelet that was killed between two writes of the kubelet's own memory manager
+// leaves a pod without containers. It goes like any other when the pod does, and is
+// completed when the pod is admitted.
+func TestRecordsWithoutContainers(t *testing.T) {
+	setGates(t, true)
+	n := newNode(t, "best-effort", "pod")
+	orphan := memplan.PodRecord{Pod: []memplan.Block{{Nodes: numa.SetOf(1), Resource: "memory", Size: 16 * gi}}}
+	require.NoError(t, n.replace(n.published().Records().With("gone", orphan).With("database", orphan)))
+	n.active = []*v1.Pod{database()}
+	n.restart()
+	require.Len(t, n.GetPodMemory("gone"), 1)
+	n.mustAdmit(database())
+	require.Empty(t, n.GetPodMemory("gone"))
+	require.NotContains(t, n.content(), "gone")
+	require.Equal(t, 15.0, n.free(1))
+	logger := klog.Logger{}
+	require.EqualValues(t, 12*gi, n.GetMemory(logger, "database", "database")[0].Size)
+	require.EqualValues(t, 4*gi, n.GetMemory(logger, "database", "backup-agent")[0].Size)
+
+	n.remove(database())
+	n.mustAdmit(pod("other", app("a", "1", "1Gi")))
+	require.Equal(t, 31.0, n.free(1))
+	require.NotContains(t, n.content(), "database")
 }

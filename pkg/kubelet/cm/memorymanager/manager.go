@@ -50,6 +50,7 @@ var (
 	_ Manager                              = (*manager)(nil)
 	_ topologymanager.HintProvider         = (*manager)(nil)
 	_ topologymanager.AdmissionParticipant = (*manager)(nil)
+	_ topologymanager.AdmissionSettler     = (*manager)(nil)
 	_ topologymanager.AllocationHolder     = (*manager)(nil)
 	_ topologymanager.PodAllocator         = (*manager)(nil)
 )
@@ -97,6 +98,8 @@ func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesR
 	})
 	if m.policy.static() {
 		go m.collectForEver(ctx)
+	} else if podLevel() {
+		logger.Info("PodLevelResourceManagers is on, but no container gets exclusive memory under this policy", "policy", m.policy.name)
 	}
 	return nil
 }

@@ -5,75 +5,54 @@ package memorymanager
 import (
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
-// counts is what one allocation adds to the metrics once it is published.
-type counts struct {
-	// source is metrics.ResourceManagerNode or metrics.ResourceManagerPod.
-	source string
-	// pinnings are pinning requests beyond the one of the call itself.
-	pinnings int
-	// allocations are counted by resource for containers and by container for
-	// pods; that is how the kubelet has always counted.
-	allocations int
-	// assignments are the containers by kind of assignment.
-	assignments map[string]int
+// podRequest is what a pod asks for, and whether as a whole.
+type podRequest struct {
+	pod   podplan.Pod
+	whole bool
 }
 
-func countContainer(request podplan.Memory) counts {
-	return counts{
-		source:      metrics.ResourceManagerNode,
-		allocations: len(request),
-		assignments: map[string]int{metrics.ResourceManagerExclusiveNode: 1},
-	}
-}
-
-func countPod(pod podplan.Pod) counts {
-	c := counts{source: metrics.ResourceManagerPod, allocations: len(pod.Containers), assignments: map[string]int{}}
-	for _, container := range pod.Containers {
-		exclusive := len(pod.ExclusiveMemory(container)) > 0
-		kind := metrics.ResourceManagerSharedPod
-		if exclusive {
-			kind = metrics.ResourceManagerExclusivePod
+// countAllocated counts what the pod has now and did not have before: by container
+// in a pod that was given its memory as a whole, the ones that share included, and
+// otherwise by container and kind of memory. That is how the kubelet has always
+// counted. What the pod had is not counted again, be it that a container of a
+// recorded pod is added to it.
+func (a podRequest) countAllocated(before, after memplan.PodRecord) {
+	for _, c := range a.pod.Containers {
+		_, has := after.Containers[c.Name]
+		if _, had := before.Containers[c.Name]; had || !has {
+			continue
 		}
-		c.assignments[kind]++
-		if exclusive || container.Kind != podplan.App {
-			c.pinnings++
+		request := a.pod.ExclusiveMemory(c)
+		source, allocations := metrics.ResourceManagerPod, 1
+		assignment := metrics.ResourceManagerSharedPod
+		switch {
+		case !after.Whole():
+			source, allocations = metrics.ResourceManagerNode, len(request)
+			assignment = metrics.ResourceManagerExclusiveNode
+		case len(request) > 0:
+			assignment = metrics.ResourceManagerExclusivePod
 		}
-	}
-	return c
-}
-
-// add joins what one admission takes in several calls.
-func (c *counts) add(o counts) {
-	if c.assignments == nil {
-		c.assignments = map[string]int{}
-	}
-	c.source = o.source
-	c.pinnings += o.pinnings
-	c.allocations += o.allocations
-	for kind, n := range o.assignments {
-		c.assignments[kind] += n
+		// The call itself has counted as a request already. As in the kubelet,
+		// init containers count as one whether they share or not.
+		if a.whole && (len(request) > 0 || c.Kind != podplan.App) {
+			metrics.MemoryManagerPinningRequestTotal.Inc()
+		}
+		metrics.ResourceManagerAllocationsTotal.WithLabelValues(metrics.ResourceManagerMemory, source).Add(float64(allocations))
+		metrics.ResourceManagerContainerAssignments.WithLabelValues(metrics.ResourceManagerMemory, assignment).Inc()
 	}
 }
 
-func (c *counts) publish() {
-	if c.source == "" {
-		return
-	}
-	metrics.MemoryManagerPinningRequestTotal.Add(float64(c.pinnings))
-	metrics.ResourceManagerAllocationsTotal.WithLabelValues(metrics.ResourceManagerMemory, c.source).Add(float64(c.allocations))
-	for kind, n := range c.assignments {
-		metrics.ResourceManagerContainerAssignments.WithLabelValues(metrics.ResourceManagerMemory, kind).Add(float64(n))
-	}
-}
-
-// fail counts the allocation as refused.
-func (c *counts) fail() {
-	if c.source == "" {
-		return
+// countFailure counts an allocation that was refused, or could not be recorded,
+// for a pod that has before.
+func (a podRequest) countFailure(before memplan.PodRecord) {
+	source := metrics.ResourceManagerNode
+	if before.Whole() || a.whole && len(before.Containers) == 0 {
+		source = metrics.ResourceManagerPod
 	}
 	metrics.MemoryManagerPinningErrorsTotal.Inc()
-	metrics.ResourceManagerAllocationErrorsTotal.WithLabelValues(metrics.ResourceManagerMemory, c.source).Inc()
+	metrics.ResourceManagerAllocationErrorsTotal.WithLabelValues(metrics.ResourceManagerMemory, source).Inc()
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
 )
 
@@ -91,4 +93,70 @@ func TestMetrics(t *testing.T) {
 		"resource_manager_allocations_total node":                     1,
 		"resource_manager_container_assignments_total node_exclusive": 1,
 	}, during(t, func() { n.mustAdmit(mlWorkload()) }))
+}
+
+// What is on record already is not counted again when the rest is added to it.
+func TestPartialRecordsCountWhatIsMissing(t *testing.T) {
+	setGates(t, true)
+	metrics.Register()
+	n := newNode(t, "best-effort", "pod")
+	plain := pod("plain", app("a", "1", "1Gi"), app("b", "1", "1Gi"))
+	n.mustAdmit(database())
+	n.mustAdmit(plain)
+	records := n.published().Records()
+	require.NoError(t, n.replace(records.With("database", records.Pod("database").Without("backup-agent")).With("plain", records.Pod("plain").Without("b"))))
+	n.restart()
+	require.Equal(t, map[string]float64{
+		"memory_manager_pinning_requests_total":                   2,
+		"resource_manager_allocations_total pod":                  1,
+		"resource_manager_container_assignments_total pod_shared": 1,
+	}, during(t, func() { n.mustAdmit(database()) }))
+	require.Equal(t, map[string]float64{
+		"memory_manager_pinning_requests_total":                       2,
+		"resource_manager_allocations_total node":                     1,
+		"resource_manager_container_assignments_total node_exclusive": 1,
+	}, during(t, func() { n.mustAdmit(plain) }))
+
+	n.scope = "container"
+	require.NoError(t, n.replace(n.published().Records().With("database", records.Pod("database").Without("database"))))
+	n.restart()
+	require.Equal(t, map[string]float64{
+		"memory_manager_pinning_requests_total":                      1,
+		"resource_manager_allocations_total pod":                     1,
+		"resource_manager_container_assignments_total pod_exclusive": 1,
+	}, during(t, func() { n.mustAdmit(database()) }), "it was allocated as a whole and stays so")
+	require.Equal(t, records.Pod("database"), n.published().Records().Pod("database"))
+}
+
+// What is taken back because another manager could not write its record is no
+// allocation.
+func TestWhatIsUndoneIsNotCounted(t *testing.T) {
+	setGates(t, true)
+	metrics.Register()
+	n := newNode(t, "best-effort", "pod")
+	logger := klog.Logger{}
+	require.Equal(t, map[string]float64{"memory_manager_pinning_requests_total": 1}, during(t, func() {
+		n.BeginAdmission(logger, "database")
+		require.NoError(t, n.AllocatePod(logger, database(), add))
+		require.NoError(t, n.CommitAdmission(logger, "database"))
+		require.NoError(t, n.RollbackAdmission(logger, "database"))
+	}))
+}
+
+// A pod that ran before the kubelet started and does not fit is admitted; that it
+// has nothing is an error, and no allocation.
+func TestRunningPodsWithoutRoomCountAsErrors(t *testing.T) {
+	setGates(t, true)
+	metrics.Register()
+	n := newNode(t, "best-effort", "pod")
+	n.running = containermap.NewContainerMap()
+	n.running.Add("wide", "a", "id")
+	wide := pod("wide", budget("4", "100Gi"), app("a", "1", "1Gi"), app("b", "", ""))
+	n.active = append(n.active, wide)
+	n.restart()
+	require.Equal(t, map[string]float64{
+		"memory_manager_pinning_requests_total":        1,
+		"memory_manager_pinning_errors_total":          1,
+		"resource_manager_allocation_errors_total pod": 1,
+	}, during(t, func() { n.mustAdmit(wide) }))
 }

@@ -15,10 +15,13 @@ import (
 
 // specOf reads what the pod asks for. Pods that are not Guaranteed are not
 // read: whatever they ask for, they get nothing exclusive.
-func specOf(pod *v1.Pod) (podplan.Pod, error) {
+func specOf(pod *v1.Pod) (podplan.Pod, error) { return specIf(pod, podLevel()) }
+
+// specIf is specOf with pods that state a budget managed or not.
+func specIf(pod *v1.Pod, podLevel bool) (podplan.Pod, error) {
 	facts := podplan.Facts{
 		Guaranteed: v1qos.GetPodQOS(pod) == v1.PodQOSGuaranteed,
-		PodLevel:   podLevel(),
+		PodLevel:   podLevel,
 	}
 	if !facts.Guaranteed {
 		return podplan.Pod{UID: string(pod.UID), Name: pod.Namespace + "/" + pod.Name}, nil

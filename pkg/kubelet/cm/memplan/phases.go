@@ -4,6 +4,7 @@ package memplan
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
@@ -22,6 +23,20 @@ func (r Records) Know(pod podplan.Pod) Records {
 	pods := maps.Clone(r.pods)
 	pods[pod.UID] = record
 	return Records{pods: pods, uids: r.uids}
+}
+
+// Learn is Know for a pod that is admitted: what it asks for then counts, even if
+// something else was noted before. The kubelet lists pods with a resize that they
+// ask for, and admits them without it. The answer says whether that was news.
+func (r Records) Learn(pod podplan.Pod) (Records, bool) {
+	record, ok := r.pods[pod.UID]
+	if !ok || record.asked != nil && reflect.DeepEqual(*record.asked, pod) {
+		return r, false
+	}
+	record.asked = nil
+	pods := maps.Clone(r.pods)
+	pods[pod.UID] = record
+	return Records{pods: pods, uids: r.uids}.Know(pod), true
 }
 
 // Knows reports whether it is known what the pod asks for, or nothing is

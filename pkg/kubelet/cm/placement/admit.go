@@ -11,17 +11,21 @@ import (
 )
 
 // Admit runs the procedure of the package comment. The error is nil, or a
-// *AffinityRefusal or *ProviderRefusal, to which *UndoErrors may be joined; look
-// for each with errors.As. An unknown scope is an error as well.
+// *AffinityRefusal, *ProviderRefusal or *ResizeRefusal, to which *UndoErrors may
+// be joined; look for each with errors.As. An unknown scope is an error as well.
 func Admit(req Request, scope Scope, decider Decider, providers []Provider, recorder Recorder) error {
 	a := &admission{Request: req, scope: scope, decider: decider, providers: providers, recorder: recorder}
+	if err := a.checkResize(); err != nil {
+		return err
+	}
 	a.begin()
-	a.held = a.isHeld()
+	a.held = a.Resize || a.isHeld()
 	err := a.place()
 	if err == nil {
 		err = a.commit()
 	}
 	if err == nil {
+		a.settle()
 		return nil
 	}
 	if left := a.undo(); len(left) > 0 {
@@ -47,6 +51,25 @@ type earlier struct {
 	container string
 	affinity  numa.Hint
 	recorded  bool
+}
+
+// checkResize asks everybody whose allocations a resize must not touch.
+func (a *admission) checkResize() error {
+	if !a.Resize {
+		return nil
+	}
+	var errs []error
+	for _, p := range a.providers {
+		if r, ok := p.(Resizer); ok {
+			if err := r.CheckResize(); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &ResizeRefusal{Errs: errs}
 }
 
 // place decides and allocates, and leaves the transactions open.
@@ -230,6 +253,15 @@ func (a *admission) commit() error {
 		}
 	}
 	return nil
+}
+
+// settle tells those who want to know that nothing is undone any more.
+func (a *admission) settle() {
+	for _, t := range a.participants {
+		if s, ok := t.(Settler); ok {
+			s.Settle()
+		}
+	}
 }
 
 // undo returns what could not be undone; it tries everything.

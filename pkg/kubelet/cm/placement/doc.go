@@ -35,11 +35,16 @@
 // Whatever refuses (a policy, an allocation, a commit), all participants are
 // rolled back in reverse order, committed ones too, and recorded affinities are
 // put back to what they were. Only then is the refusal returned. What providers
-// without a transaction have taken stays with them.
+// without a transaction have taken stays with them. A Settler is told when all
+// have committed; what it counts as taken is never taken back.
 //
-// A pod that is resized already has its place. Providers are asked and called
-// as always and may refuse, but no affinity is recorded and no transaction
-// opened, so there is nothing to undo.
+// # Resizes
+//
+// A pod that is resized already has its place. First, every Resizer is asked
+// whether the resize would change what the pod has of it; if so for any, the
+// resize is refused, and nobody is asked for anything else. Otherwise providers
+// are asked and called as always, but the policy does not refuse, no affinity is
+// recorded and no transaction opened, so there is nothing to undo.
 //
 // # Pods that have their place
 //

@@ -36,7 +36,8 @@ func (r Request) All() iter.Seq[string] {
 }
 
 // Provider is a resource manager, bound to one request. It may also be a
-// Participant, a PodAllocator, a Holder, an Explainer and a Reporter.
+// Participant, a Settler, a Resizer, a PodAllocator, a Holder, an Explainer and a
+// Reporter.
 type Provider interface {
 	// Name is for messages.
 	Name() string
@@ -60,6 +61,20 @@ type Participant interface {
 	// Rollback ends the admission and gives back what it took, staged or
 	// committed.
 	Rollback() error
+}
+
+// Settler is a Participant that wants to know when the admission is over and
+// nothing undoes any more what it committed: everybody after it has committed,
+// too. Until then what it took may still go back.
+type Settler interface {
+	Settle()
+}
+
+// Resizer is a Provider whose allocations do not follow a resize.
+type Resizer interface {
+	// CheckResize returns an error if the resize would change what the pod has
+	// of this provider.
+	CheckResize() error
 }
 
 // PodAllocator is a Provider that can tell whether its AllocatePod serves the

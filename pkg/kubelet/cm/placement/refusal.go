@@ -135,6 +135,23 @@ func (r *ProviderRefusal) Error() string {
 
 func (r *ProviderRefusal) Unwrap() error { return r.Err }
 
+// ResizeRefusal says that a running pod cannot be resized as it is asked for. It
+// wraps the errors of all Resizers that object, in their order.
+type ResizeRefusal struct {
+	Errs []error
+}
+
+func (r *ResizeRefusal) Error() string {
+	parts := make([]string, len(r.Errs))
+	for i, err := range r.Errs {
+		parts[i] = err.Error()
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Unwrap is for errors.Is and errors.As.
+func (r *ResizeRefusal) Unwrap() []error { return r.Errs }
+
 // UndoError is added to a refusal after which a provider could not give back
 // what it had taken. It wraps the provider's error; the refusal stands first.
 type UndoError struct {

@@ -24,7 +24,8 @@ import (
 //
 // starts anew. The distances are for prefer-closest, or for locality.
 //
-//	provider name=cpu [participant] [pods] [holds=yes|no|nothing] [explains=text]
+//	provider name=cpu [participant] [settles] [objects=text] [pods]
+//	  [holds=yes|no|nothing] [explains=text]
 //	  [asked=6 has=(0:4/12,1:12/12/2)] [cause=text]
 //	<container or pod> <resource>: <hint> ...
 //
@@ -146,6 +147,10 @@ func (s *script) provider(t *testing.T, d *datadriven.TestData) string {
 		s.providers = append(s.providers, holder{participant{p}, holds[0]})
 	} else if d.HasArg("has") || d.HasArg("cause") {
 		s.providers = append(s.providers, reporter{p, parseReport(t, p.name, d)})
+	} else if d.HasArg("settles") {
+		s.providers = append(s.providers, settler{participant{p}})
+	} else if d.HasArg("objects") {
+		s.providers = append(s.providers, resizer{participant{p}, strings.Join(vals(d, "objects"), ",")})
 	} else if d.HasArg("participant") {
 		s.providers = append(s.providers, participant{p})
 	} else {
@@ -286,6 +291,25 @@ type participant struct{ *fake }
 func (p participant) Begin()          { _ = p.call(p.name, "begin") }
 func (p participant) Commit() error   { return p.call(p.name, "commit") }
 func (p participant) Rollback() error { return p.call(p.name, "rollback") }
+
+// settler is a participant that is told when all have committed.
+type settler struct{ participant }
+
+func (s settler) Settle() { _ = s.call(s.name, "settle") }
+
+// resizer is a participant that objects to every resize, if it has a reason.
+type resizer struct {
+	participant
+	reason string
+}
+
+func (r resizer) CheckResize() error {
+	_ = r.call(r.name, "check-resize")
+	if r.reason == "" {
+		return nil
+	}
+	return errors.New(r.reason)
+}
 
 // holder is a participant that needs nothing, or holds it or not.
 type holder struct {

@@ -2,7 +2,11 @@
 
 package podplan
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Kind is the part that a container plays in its pod's life.
 type Kind int
@@ -43,6 +47,8 @@ type Container struct {
 	// Guaranteed is set when the container's own CPU and memory requests are
 	// not zero and equal its limits.
 	Guaranteed bool
+	// FixedCPU is set when its CPU request is not zero and equals its limit.
+	FixedCPU bool
 	// MilliCPU is the CPU request in thousandths of a CPU.
 	MilliCPU int64
 	// Memory holds the memory and hugepage requests.
@@ -64,6 +70,8 @@ type Pod struct {
 	// is not Guaranteed, or it states a budget while the gates for that are
 	// off.
 	Managed bool
+	// Facts are those that FromSpec was told.
+	Facts Facts
 	// Budget is nil for a pod without .spec.resources.
 	Budget *Budget
 	// Containers are the init containers in spec order, then the application
@@ -181,6 +189,8 @@ func saturatingAdd(a, b uint64) uint64 {
 	}
 	return a + b
 }
+
+func sortedNames(m Memory) []string { return slices.Sorted(maps.Keys(m)) }
 
 func names(containers []Container) string {
 	list := make([]string, len(containers))

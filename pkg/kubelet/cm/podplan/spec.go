@@ -27,6 +27,7 @@ func FromSpec(pod *v1.Pod, facts Facts) (Pod, error) {
 		UID:     string(pod.UID),
 		Name:    pod.Namespace + "/" + pod.Name,
 		Managed: facts.Guaranteed,
+		Facts:   facts,
 	}
 	if resourcehelper.IsPodLevelResourcesSet(pod) {
 		p.Managed = p.Managed && facts.PodLevel
@@ -42,7 +43,7 @@ func FromSpec(pod *v1.Pod, facts Facts) (Pod, error) {
 			return fmt.Errorf("pod %s: container %q: %w", p.Name, c.Name, err)
 		}
 		p.Containers = append(p.Containers, Container{
-			Name: c.Name, Kind: kind, Guaranteed: isGuaranteed(c), MilliCPU: milli, Memory: memory,
+			Name: c.Name, Kind: kind, FixedCPU: isFixed(c, v1.ResourceCPU), Guaranteed: isGuaranteed(c), MilliCPU: milli, Memory: memory,
 		})
 		return nil
 	}
@@ -97,13 +98,14 @@ func (p Pod) defaultHugepages(budget *v1.ResourceRequirements) error {
 // isGuaranteed reports whether the container by itself meets the conditions of
 // the Guaranteed QoS class for CPU and memory.
 func isGuaranteed(c *v1.Container) bool {
-	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
-		if request.IsZero() || !request.Equal(limit) {
-			return false
-		}
-	}
-	return true
+	return isFixed(c, v1.ResourceCPU) && isFixed(c, v1.ResourceMemory)
+}
+
+// isFixed reports whether the container asks for some of the resource and may
+// use no more.
+func isFixed(c *v1.Container, name v1.ResourceName) bool {
+	request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+	return !request.IsZero() && request.Equal(limit)
 }
 
 func amounts(list v1.ResourceList) (milliCPU int64, memory Memory, err error) {

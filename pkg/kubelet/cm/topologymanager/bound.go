@@ -22,6 +22,8 @@ type podAdmission struct {
 	pod        *v1.Pod
 	operation  lifecycle.Operation
 	containers map[string]*v1.Container
+	// admitted is the pod as it was admitted; for a resize.
+	admitted *v1.Pod
 }
 
 func newPodAdmission(ctx context.Context, pod *v1.Pod, operation lifecycle.Operation) *podAdmission {
@@ -103,6 +105,16 @@ func (b boundProvider) AllocatesPods() bool {
 	return ok && p.AllocatesPods()
 }
 
+// CheckResize cannot tell of a pod that was never admitted here; the kubelet
+// resizes none.
+func (b boundProvider) CheckResize() error {
+	g, ok := b.provider.(ResizeGuard)
+	if !ok || b.admitted == nil {
+		return nil
+	}
+	return g.CheckResize(b.logger, b.admitted, b.pod)
+}
+
 func (b boundProvider) Holds() (needs, holds bool) {
 	h, ok := b.provider.(AllocationHolder)
 	if !ok {
@@ -149,4 +161,10 @@ func (b boundParticipant) Commit() error {
 
 func (b boundParticipant) Rollback() error {
 	return b.participant.RollbackAdmission(b.logger, string(b.pod.UID))
+}
+
+func (b boundParticipant) Settle() {
+	if s, ok := b.provider.(AdmissionSettler); ok {
+		s.SettleAdmission(b.logger, string(b.pod.UID))
+	}
 }

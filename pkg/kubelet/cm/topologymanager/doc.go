@@ -24,9 +24,12 @@
 //     way and, from providers that are a ResourceReporter, what was asked, what
 //     each NUMA node has and what would help. The same facts are a value,
 //     placement.AffinityRefusal.
-//   - A resize does not overwrite the hints by which the pod was placed, and
-//     does not count as one more alignment. Hints live as long as the kubelet
-//     has the pod.
+//   - A resize that would change what the pod has of a ResizeGuard is infeasible,
+//     under every policy. Any other is admitted as far as it is up to us. None
+//     overwrites the hints by which the pod was placed or counts as an admission.
+//     Hints live as long as the kubelet has the pod.
+//   - An AdmissionSettler is told when an admission is over, so that what it counts
+//     is not given back by another provider.
 //   - Any number of nodes that masks can hold is allowed, and IDs may have gaps.
 //     IDs above 63 are an error when the manager is made, as are distances that
 //     are incomplete when they are needed.

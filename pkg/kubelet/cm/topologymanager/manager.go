@@ -92,17 +92,23 @@ func (m manager) AddContainer(_ klog.Logger, pod *v1.Pod, container *v1.Containe
 }
 
 func (m manager) Admit(ctx context.Context, attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitResult {
-	metrics.TopologyManagerAdmissionRequestsTotal.Inc()
+	// A resize is no admission: it places nothing.
+	counted := attrs.Operation != lifecycle.ResizeOperation
+	if counted {
+		metrics.TopologyManagerAdmissionRequestsTotal.Inc()
+	}
 	start := time.Now()
 	m.forgetGone(attrs)
 	result := m.Scope.Admit(ctx, attrs.Pod, attrs.Operation)
 	took := time.Since(start)
-	observeAdmission(took)
+	if counted {
+		observeAdmission(took)
+	}
 	klog.FromContext(ctx).V(4).Info("Admission done", "pod", klog.KObj(attrs.Pod), "admit", result.Admit, "reason", result.Reason, "took", took)
 	return result
 }
 
-// forgetGone drops the hints of pods that the kubelet no longer has. Those that
+// forgetGone drops what is kept of pods that the kubelet no longer has. Those that
 // it has are in every admission, with the pod itself.
 func (m manager) forgetGone(attrs *lifecycle.PodAdmitAttributes) {
 	s, ok := m.Scope.(*scope)
@@ -115,4 +121,5 @@ func (m manager) forgetGone(attrs *lifecycle.PodAdmitAttributes) {
 		known[string(pod.UID)] = true
 	}
 	s.hints.retain(known)
+	s.admitted.retain(known)
 }

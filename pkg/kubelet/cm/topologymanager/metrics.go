@@ -9,6 +9,8 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	kubeletmetrics "k8s.io/kubernetes/pkg/kubelet/metrics"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
 // admissionSeconds is a metric that the kubelet does not have. Its own histogram
@@ -24,9 +26,9 @@ var admissionSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
 	StabilityLevel: metrics.ALPHA,
 })
 
-// registerMetrics lets the kubelet show the metric above beside its own.
+// registerMetrics lets the kubelet show the metrics of this file beside its own.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(admissionSeconds)
+	legacyregistry.MustRegister(admissionSeconds, ineligible)
 })
 
 // observeAdmission counts how long an admission took, in the kubelet's histogram
@@ -34,4 +36,18 @@ var registerMetrics = sync.OnceFunc(func() {
 func observeAdmission(took time.Duration) {
 	kubeletmetrics.TopologyManagerAdmissionDuration.Observe(took.Seconds() * 1000)
 	admissionSeconds.Observe(took.Seconds())
+}
+
+// ineligible is a metric that the kubelet does not have. The CPU and the memory
+// manager share it, as they share the kubelet's own of that prefix.
+var ineligible = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem:      kubeletmetrics.KubeletSubsystem,
+	Name:           "resource_manager_ineligible_containers_total",
+	Help:           "Number of containers of pods with pod-level resources that were admitted without exclusive resources although they ask for them as one does who is to get some, by the reason why.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"resource_name", "reason"})
+
+// CountIneligible counts a container that gets nothing exclusive of the resource.
+func CountIneligible(resource string, reason podplan.Ineligibility) {
+	ineligible.WithLabelValues(resource, string(reason)).Inc()
 }

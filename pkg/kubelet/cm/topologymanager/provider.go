@@ -15,8 +15,8 @@ import (
 // HintProvider is a manager of resources (devices, CPUs, memory) that takes
 // part in placing pods on NUMA nodes. The interface is fixed by the kubelet;
 // what a provider can do beyond it, it says by implementing
-// AdmissionParticipant, PodAllocator, AllocationHolder, ResourceReporter or
-// Explainer as well.
+// AdmissionParticipant, AdmissionSettler, ResizeGuard, PodAllocator,
+// AllocationHolder, ResourceReporter or Explainer as well.
 type HintProvider interface {
 	// GetTopologyHints says, per resource, which sets of NUMA nodes could serve
 	// the container. An empty map or a nil list means that the placement does
@@ -41,6 +41,22 @@ type AdmissionParticipant interface {
 	BeginAdmission(logger klog.Logger, podUID string)
 	CommitAdmission(logger klog.Logger, podUID string) error
 	RollbackAdmission(logger klog.Logger, podUID string) error
+}
+
+// AdmissionSettler is implemented by an AdmissionParticipant that wants to know
+// when an admission is over; it is optional. SettleAdmission comes after
+// CommitAdmission, once all providers have committed: from then on nothing is
+// rolled back, so that it can be counted and told.
+type AdmissionSettler interface {
+	SettleAdmission(logger klog.Logger, podUID string)
+}
+
+// ResizeGuard is implemented by providers whose allocations do not follow a
+// resize; it is optional. CheckResize returns a ResizeError if the resize would
+// change what the pod has of the provider: what is on record of it, or what it
+// asks for. Admitted is the pod as it was admitted; it is never nil.
+type ResizeGuard interface {
+	CheckResize(logger klog.Logger, admitted, resized *v1.Pod) error
 }
 
 // PodAllocator is implemented by providers whose AllocatePod covers all of the

@@ -51,6 +51,8 @@ type scope struct {
 	kind   placement.Scope
 	policy Policy
 	hints  *hintStore
+	// admitted are the pods of which there may be hints, as they were admitted.
+	admitted admittedPods
 
 	mu        sync.Mutex
 	providers []HintProvider
@@ -93,14 +95,20 @@ func (s *scope) Admit(ctx context.Context, pod *v1.Pod, operation lifecycle.Oper
 	s.mu.Unlock()
 
 	a := newPodAdmission(ctx, pod, operation)
+	a.admitted = s.admitted.get(string(pod.UID))
 	podLevel := utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResourceManagers) && resourcehelper.IsPodLevelResourcesSet(pod)
 	request := a.request(podLevel)
 	err := placement.Admit(request, s.kind, deciderOf(a.logger, s.policy), a.bind(providers), recorder{s.hints, request.PodUID})
 	s.count(request, err)
+	if err == nil {
+		// A resize that is admitted changes nothing that a guard would mind, so
+		// that it does no harm if another handler refuses it after this one.
+		s.admitted.add(pod)
+	}
 	if err != nil {
 		err = s.refusal(a.logger, podLevel, err)
 		a.logger.V(2).Info("Pod refused", "scope", s.Name(), "reason", err.Error())
-	} else if s.kind != placement.ScopeNone {
+	} else if s.kind != placement.ScopeNone && !request.Resize {
 		for container := range request.All() {
 			hint, _ := s.hints.get(request.PodUID, container)
 			a.logger.V(2).Info("Affinity", "scope", s.Name(), "containerName", container, "nodes", hint.Nodes.String(), "any", hint.Any, "preferred", hint.Preferred)
@@ -113,6 +121,10 @@ func (s *scope) Admit(ctx context.Context, pod *v1.Pod, operation lifecycle.Oper
 // what the status has no place for.
 func (s *scope) refusal(logger klog.Logger, podLevel bool, err error) error {
 	logUndone(logger, err)
+	var resize *placement.ResizeRefusal
+	if errors.As(err, &resize) {
+		return infeasibleResize{resize}
+	}
 	var affinity *placement.AffinityRefusal
 	if errors.As(err, &affinity) {
 		facts := affinity.Details()
@@ -146,14 +158,21 @@ func logUndone(logger klog.Logger, err error) {
 	}
 }
 
-// count keeps the metrics of one admission. A resize places nothing and does
-// not count as an alignment; neither does a pod that kept its place although it
-// is not aligned.
+// count keeps the metrics of one admission. A resize places nothing and is none;
+// a pod that kept its place although it is not aligned does not count as an
+// alignment.
 func (s *scope) count(request placement.Request, err error) {
+	if request.Resize {
+		var refusal *placement.ResizeRefusal
+		if errors.As(err, &refusal) {
+			infeasibleResize{refusal}.count()
+		}
+		return
+	}
 	if err != nil {
 		metrics.TopologyManagerAdmissionErrorsTotal.Inc()
 	}
-	if s.kind == placement.ScopeNone || request.Resize || !IsAlignmentGuaranteed(s.policy) {
+	if s.kind == placement.ScopeNone || !IsAlignmentGuaranteed(s.policy) {
 		return
 	}
 	label := metrics.AlignScopePod
