@@ -15,7 +15,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2/ktesting"
-	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager"
@@ -46,18 +45,24 @@ import (
 //	  a pod as simnode.ParsePod reads it
 //	start NAME, remove NAME, state
 //	vanish NAME: the pod goes and nobody tells the managers
-//	restart-containers NAME, resize NAME: the kubelet asks or tells the topology
-//	  manager again
+//	restart-containers NAME: the kubelet tells the topology manager again
 //	affinity: what the topology manager tells about the pods' containers
 //	calls: what the device provider was asked to allocate since the last time
+//
+// and those of observe.
 //
 // After each command the state is held against what must always be so, see
 // checkInvariants.
 func TestScripts(t *testing.T) {
+	registerMetrics(t)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var n *simnode.Node
+		var grown counters
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			defer func() { require.NoError(t, n.CheckInvariants(), d.Pos) }()
+			if text, ok := observe(t, n, &grown, d); ok {
+				return text
+			}
 			switch d.Cmd {
 			case "node":
 				n = simnode.New(t)
@@ -95,13 +100,10 @@ func TestScripts(t *testing.T) {
 				calls := strings.Join(n.Devices.Calls, "\n")
 				n.Devices.Calls = nil
 				return calls + "\n"
-			case "resize", "restart-containers", "start", "remove", "vanish":
+			case "restart-containers", "start", "remove", "vanish":
 				pod := n.Pod(d.CmdArgs[0].Key)
 				require.NotNil(t, pod, d.Pos)
 				switch d.Cmd {
-				case "resize":
-					result := n.Ask(pod, lifecycle.ResizeOperation)
-					return fmt.Sprintf("admit=%t %s\n", result.Admit, result.Message)
 				case "restart-containers":
 					for i := range pod.Spec.Containers {
 						require.NoError(t, n.StartContainer(pod, &pod.Spec.Containers[i]))
