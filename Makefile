@@ -102,6 +102,10 @@ test-long: ## 100,000 scenarios beside the kubelet's own managers, some under th
 	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 60m -v -run TestShapes ./test/semantics
 	@echo "make test-long: passed"
 
+.PHONY: faults
+faults: ## play each known fault of the kubelet's own managers on them and on ours, about a minute (docs/faults.md)
+	@go test -count=1 -v -run TestFaults ./test/differential/faults | grep -Ev '^ *(===|--- PASS)'
+
 .PHONY: test-e2e-node
 test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value asserted, restarts, gates off, none policies (RUN=regexp)
 	@echo "make test-e2e-node: $(kubelet-binary) on an emulated node"
