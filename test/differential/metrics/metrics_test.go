@@ -66,6 +66,7 @@ func TestCountingAlike(t *testing.T) {
 		sidecar metrics
 		sidecar backup
 		app database cpu=4 memory=8Gi`
+	const sharedInit = "init containers and sidecars that share are counted as if they asked for memory of their own"
 	const mixed = `p cpu=6 memory=12Gi
 		init setup
 		sidecar proxy cpu=1 memory=1Gi
@@ -88,10 +89,8 @@ func TestCountingAlike(t *testing.T) {
 		"node e2e, container scope": {policy: "restricted", scope: "container", pods: []string{"p cpu=3 memory=128Mi\napp a cpu=2 memory=64Mi\napp b"}},
 		"node e2e, memory":          {policy: "restricted", scope: "pod", pods: []string{"p cpu=200m memory=128Mi\napp a cpu=100m memory=64Mi\napp b"}},
 
-		"reference pod":                       {policy: "single-numa-node", scope: "pod", pods: []string{reference}},
 		"reference pod, container":            {policy: "single-numa-node", scope: "container", pods: []string{reference}},
 		"reference pod, no alignment":         {policy: "none", scope: "pod", pods: []string{reference}},
-		"all kinds of containers":             {policy: "restricted", scope: "pod", pods: []string{mixed}},
 		"all kinds of containers, container":  {policy: "restricted", scope: "container", pods: []string{mixed}},
 		"a budget with a fraction":            {policy: "restricted", scope: "pod", pods: []string{"p cpu=3500m memory=4Gi\napp a cpu=2 memory=1Gi\napp b"}},
 		"a budget with a fraction, container": {policy: "restricted", scope: "container", pods: []string{"p cpu=3500m memory=4Gi\napp a cpu=2 memory=1Gi\napp b"}},
@@ -103,6 +102,32 @@ func TestCountingAlike(t *testing.T) {
 		"no acceptable affinity":              {policy: "single-numa-node", scope: "pod", pods: []string{"p cpu=10 memory=4Gi\napp a"}},
 		"ordinary containers again":           {policy: "restricted", scope: "container", pods: []string{reference}, again: true},
 
+		"reference pod": {policy: "single-numa-node", scope: "pod", pods: []string{reference},
+			why: sharedInit,
+			ours: growth{
+				"cpu_manager_pinning_requests_total":                                1,
+				"memory_manager_pinning_requests_total":                             2,
+				"resource_manager_allocations_total cpu pod":                        3,
+				"resource_manager_allocations_total memory pod":                     3,
+				"resource_manager_container_assignments_total pod_exclusive cpu":    1,
+				"resource_manager_container_assignments_total pod_exclusive memory": 1,
+				"resource_manager_container_assignments_total pod_shared cpu":       2,
+				"resource_manager_container_assignments_total pod_shared memory":    2,
+				"topology_manager_admission_requests_total":                         1,
+			}},
+		"all kinds of containers": {policy: "restricted", scope: "pod", pods: []string{mixed},
+			why: sharedInit,
+			ours: growth{
+				"cpu_manager_pinning_requests_total":                                3,
+				"memory_manager_pinning_requests_total":                             5,
+				"resource_manager_allocations_total cpu pod":                        7,
+				"resource_manager_allocations_total memory pod":                     7,
+				"resource_manager_container_assignments_total pod_exclusive cpu":    3,
+				"resource_manager_container_assignments_total pod_exclusive memory": 4,
+				"resource_manager_container_assignments_total pod_shared cpu":       4,
+				"resource_manager_container_assignments_total pod_shared memory":    3,
+				"topology_manager_admission_requests_total":                         1,
+			}},
 		"a pod with a budget again": {policy: "best-effort", scope: "pod", pods: []string{reference}, again: true,
 			why:  "140989, 140906: it is allocated and counted again",
 			ours: growth{"memory_manager_pinning_requests_total": 1, "topology_manager_admission_requests_total": 1}},

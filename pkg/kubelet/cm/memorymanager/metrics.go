@@ -36,9 +36,8 @@ func (a podRequest) countAllocated(before, after memplan.PodRecord) {
 		case len(request) > 0:
 			assignment = metrics.ResourceManagerExclusivePod
 		}
-		// The call itself has counted as a request already. As in the kubelet,
-		// init containers count as one whether they share or not.
-		if a.whole && (len(request) > 0 || c.Kind != podplan.App) {
+		// The call itself has counted as a request already.
+		if a.whole && len(request) > 0 {
 			metrics.MemoryManagerPinningRequestTotal.Inc()
 		}
 		metrics.ResourceManagerAllocationsTotal.WithLabelValues(metrics.ResourceManagerMemory, source).Add(float64(allocations))

@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 	n := newNode(t, "best-effort", "pod")
 
 	require.Equal(t, map[string]float64{
-		"memory_manager_pinning_requests_total":                      4, // the pod, two init containers, one exclusive
+		"memory_manager_pinning_requests_total":                      2, // the pod, one exclusive container
 		"resource_manager_allocations_total pod":                     3,
 		"resource_manager_container_assignments_total pod_exclusive": 1,
 		"resource_manager_container_assignments_total pod_shared":    2,
@@ -107,7 +107,7 @@ func TestPartialRecordsCountWhatIsMissing(t *testing.T) {
 	require.NoError(t, n.replace(records.With("database", records.Pod("database").Without("backup-agent")).With("plain", records.Pod("plain").Without("b"))))
 	n.restart()
 	require.Equal(t, map[string]float64{
-		"memory_manager_pinning_requests_total":                   2,
+		"memory_manager_pinning_requests_total":                   1,
 		"resource_manager_allocations_total pod":                  1,
 		"resource_manager_container_assignments_total pod_shared": 1,
 	}, during(t, func() { n.mustAdmit(database()) }))
