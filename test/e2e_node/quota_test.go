@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2enode
+
+package e2enode
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podslice/podslice/test/e2e_node/node"
+	"github.com/podslice/podslice/test/e2e_node/report"
+)
+
+const (
+	// quotaFolder holds the file that says "spin".
+	quotaFolder = "/run/quota"
+	// spinning is how long is measured, by the guest's clock.
+	spinning = 40 * time.Second
+	cgroups  = "/sys/fs/cgroup"
+
+	quotaBudget, quotaOwn = 4, 3 // CPUs
+	quotaTasks            = 6    // that spin in the containers that share, together
+)
+
+// TestExclusiveContainersAreNotThrottled has an exclusive container spin on all of
+// its CPUs while those that share the rest of the budget want six times as much.
+// The exclusive one must get all of its CPUs, with not one throttled period in any
+// cgroup above it, and the pod no more than its budget.
+//
+// The pods of three sharers begin with a standard init container that shares.
+// Upstream's kubelet keeps the pod's quota for life then, and otherwise, too, as
+// long as anything shares: it fails this test.
+func TestExclusiveContainersAreNotThrottled(t *testing.T) {
+	for _, test := range []struct {
+		scope   string
+		sharers int
+		quota   string // of each
+	}{
+		// One pool of one CPU, or one CPU divided.
+		{"pod", 1, "100000 100000"},
+		{"pod", 3, "100000 100000"},
+		{"container", 1, "100000 100000"},
+		{"container", 3, "33300 100000"},
+	} {
+		t.Run(fmt.Sprintf("scope %s, sharers %d", test.scope, test.sharers), func(t *testing.T) {
+			n := freshNode(t)
+			_, err := n.Guest.Output(ctx, fmt.Sprintf("rm -rf %[1]s && mkdir -p %[1]s", quotaFolder))
+			must(t, err)
+			m := quotaPod(t, test.sharers)
+			must(t, n.AddPod(ctx, m))
+			must(t, n.StartKubelet(ctx, node.Pinned(shape, "single-numa-node", test.scope)))
+			r, err := n.WaitRunning(ctx, m)
+			must(t, err)
+			pod := r.Pod(m.NodeName)
+			equal(t, "pod cpu.max", pod.CPUMax, "max 100000")
+			for _, c := range pod.Containers {
+				switch {
+				case c.Name == "owner":
+					equal(t, "owner's cpu.max", c.CPUMax, "max 100000")
+				case c.Kind != report.Init:
+					equal(t, c.Name+"'s cpu.max", c.CPUMax, test.quota)
+				}
+			}
+			judgeQuotas(t, n, pod)
+			must(t, n.RemovePod(ctx, m))
+		})
+	}
+}
+
+// judgeQuotas lets all tasks spin and looks at what everybody got.
+func judgeQuotas(t *testing.T, n *node.Node, pod *report.Pod) {
+	owner := named(t, pod, "owner")
+	folders := []string{owner.Cgroup}
+	for dir := pod.Cgroup; dir != "/" && dir != "."; dir = path.Dir(dir) {
+		folders = append(folders, dir)
+	}
+	ancestors := len(folders)
+	for _, c := range pod.Containers {
+		if c.Name != "owner" && c.Cgroup != "" {
+			folders = append(folders, c.Cgroup)
+		}
+	}
+	_, err := n.Guest.Output(ctx, "touch "+path.Join(quotaFolder, "go"))
+	must(t, err)
+	must(t, sleepGuest(n, 5*time.Second))
+	before := cpuStats(t, n, folders)
+	must(t, sleepGuest(n, spinning))
+	after := cpuStats(t, n, folders)
+
+	used := func(i int) float64 {
+		return float64(after[i].usage-before[i].usage) / float64(after[i].at-before[i].at)
+	}
+	for i, dir := range folders[:ancestors] {
+		throttled, periods := after[i].throttled-before[i].throttled, after[i].periods-before[i].periods
+		say("%s: %.3f CPUs, %d of %d periods throttled", dir, used(i), throttled, periods)
+		if throttled != 0 {
+			t.Errorf("%s: %d of %d periods were throttled", dir, throttled, periods)
+		}
+	}
+	if got := used(0); got < 0.99*quotaOwn {
+		t.Errorf("the exclusive container got %.3f of its %d CPUs", got, quotaOwn)
+	}
+	if got := used(1); got > 1.01*quotaBudget {
+		t.Errorf("the pod used %.3f CPUs of a budget of %d", got, quotaBudget)
+	}
+	var sharers float64
+	for i := ancestors; i < len(folders); i++ {
+		say("a sharer: %.3f CPUs, %d of %d periods throttled", used(i),
+			after[i].throttled-before[i].throttled, after[i].periods-before[i].periods)
+		sharers += used(i)
+	}
+	const rest = quotaBudget - quotaOwn
+	if sharers > 1.01*rest || sharers < 0.8*rest {
+		t.Errorf("those that share used %.3f CPUs together, want nearly %d and not more", sharers, rest)
+	}
+}
+
+func sleepGuest(n *node.Node, d time.Duration) error {
+	_, err := n.Guest.Output(ctx, fmt.Sprintf("sleep %d", int(d.Seconds())))
+	return err
+}
+
+// cpuStat is a cgroup's cpu.stat at a moment. Times are since boot, in
+// microseconds.
+type cpuStat struct {
+	at, usage          int64
+	periods, throttled int64
+}
+
+// cpuStats reads the files of one cgroup after the other, and the clock before and
+// after each: on an emulated machine moments lie between.
+func cpuStats(t *testing.T, n *node.Node, folders []string) []cpuStat {
+	t.Helper()
+	command := "cat /proc/uptime"
+	for _, dir := range folders {
+		command += " " + path.Join(cgroups, dir, "cpu.stat") + " /proc/uptime"
+	}
+	out, err := n.Guest.Output(ctx, command)
+	must(t, err)
+	var stats []cpuStat
+	var clocks []int64
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) != 2 {
+			t.Fatalf("cpu.stat and /proc/uptime have a line %q", line)
+		}
+		if seconds, err := strconv.ParseFloat(f[0], 64); err == nil { // /proc/uptime: up and idle
+			clocks = append(clocks, int64(seconds*1e6))
+			stats = append(stats, cpuStat{})
+			continue
+		}
+		value, err := strconv.ParseInt(f[1], 10, 64)
+		must(t, err)
+		s := &stats[len(stats)-1]
+		switch f[0] {
+		case "usage_usec":
+			s.usage = value
+		case "nr_periods":
+			s.periods = value
+		case "nr_throttled":
+			s.throttled = value
+		}
+	}
+	if len(clocks) != len(folders)+1 {
+		t.Fatalf("%d times the clock for %d cgroups:\n%s", len(clocks), len(folders), out)
+	}
+	for i := range folders {
+		stats[i].at = (clocks[i] + clocks[i+1]) / 2
+	}
+	return stats[:len(folders)]
+}
+
+// quotaPod has a container with CPUs of its own, and so many that share the rest.
+// The first of three is a sidecar, behind an init container.
+func quotaPod(t *testing.T, sharers int) node.Manifest {
+	spin := func(name string, tasks int) v1.Container {
+		return v1.Container{
+			Name: name, Image: node.ImageBusybox, ImagePullPolicy: v1.PullNever,
+			Command: []string{"sh", "-c", fmt.Sprintf(
+				"until [ -e /quota/go ]; do sleep 1; done; for i in $(seq %d); do (while :; do :; done) & done; wait", tasks)},
+			VolumeMounts: []v1.VolumeMount{{Name: "quota", MountPath: "/quota", ReadOnly: true}},
+		}
+	}
+	pod := witnessPod("quota")
+	pod.Spec.HostPID = false
+	pod.Spec.Volumes = []v1.Volume{{Name: "quota", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: quotaFolder}}}}
+	budget := cpusAndMemory(quotaBudget)
+	pod.Spec.Resources = &budget
+	owner := spin("owner", quotaOwn)
+	owner.Resources = cpusAndMemory(quotaOwn)
+	pod.Spec.Containers = []v1.Container{owner}
+	for i := range sharers {
+		c := spin(fmt.Sprintf("sharer%d", i), quotaTasks/sharers)
+		if sharers > 1 && i == 0 {
+			prepare := spin("prepare", 0)
+			prepare.Command = []string{"true"}
+			c.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
+			pod.Spec.InitContainers = []v1.Container{prepare, c}
+			continue
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, c)
+	}
+	return manifest(t, pod)
+}
