@@ -33,7 +33,7 @@ var Edits = []Edit{
 `,
 		Insert: `	// podslice: the CPU manager knows whether anything is left for the pod's own quota to bound.
 	if advisor, ok := cm.cpuManager.(cpumanager.QuotaAdvisor); ok {
-		if lifted, known := advisor.PodQuotaLifted(pod, cm.CPUCFSQuotaPeriod); known {
+		if lifted, known := advisor.PodQuotaLifted(logger, pod, cm.CPUCFSQuotaPeriod); known {
 			return lifted
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
 	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 
@@ -21,7 +22,7 @@ import (
 type QuotaAdvisor interface {
 	// PodQuotaLifted says whether the pod's own cgroup is to have no quota. It is
 	// not known for pods to which the kubelet's own rule applies.
-	PodQuotaLifted(pod *v1.Pod, period time.Duration) (lifted, known bool)
+	PodQuotaLifted(logger klog.Logger, pod *v1.Pod, period time.Duration) (lifted, known bool)
 	// LowerCPULimit returns what the container's quota is made from, where limit
 	// is what the kubelet would make it from. It raises none, and leaves that of
 	// a container without a quota alone. The period is that of the quotas; 0 is
@@ -31,9 +32,13 @@ type QuotaAdvisor interface {
 
 var _ QuotaAdvisor = (*manager)(nil)
 
-// PodQuotaLifted implements QuotaAdvisor.
-func (m *manager) PodQuotaLifted(pod *v1.Pod, period time.Duration) (lifted, known bool) {
+// PodQuotaLifted implements QuotaAdvisor. It is asked once or twice in a pod's
+// life, so what its owner should know is logged here.
+func (m *manager) PodQuotaLifted(logger klog.Logger, pod *v1.Pod, period time.Duration) (lifted, known bool) {
 	q, known := m.quotas(pod, period)
+	if known && !q.Lifted {
+		logger.Info("The pod keeps its CFS quota, by which its exclusive containers can be throttled: they leave too little of the budget to those that share", "pod", klog.KObj(pod), "podUID", pod.UID)
+	}
 	return q.Lifted, known
 }
 

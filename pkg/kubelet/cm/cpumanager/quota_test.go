@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/pkg/features"
 )
 
@@ -26,11 +27,12 @@ func quotaOf(m *manager, p *v1.Pod, name string, period time.Duration) string {
 }
 
 func TestQuotasInScopePod(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
 	gates(t, true)
 	n := newNode(t)
 	m := n.start()
 	db := database("db")
-	lifted, known := m.PodQuotaLifted(db, 0)
+	lifted, known := m.PodQuotaLifted(logger, db, 0)
 	require.False(t, lifted || known, "nothing is recorded")
 	require.Equal(t, "6", quotaOf(m, db, "backup-agent", 0))
 
@@ -38,7 +40,7 @@ func TestQuotasInScopePod(t *testing.T) {
 	require.NoError(t, n.admit(m, db, true))
 	check := func() {
 		t.Helper()
-		lifted, known := m.PodQuotaLifted(db, 0)
+		lifted, known := m.PodQuotaLifted(logger, db, 0)
 		require.True(t, lifted && known)
 		require.Equal(t, "2", quotaOf(m, db, "backup-agent", 0))
 		require.Equal(t, "4", quotaOf(m, db, "database", 0), "exclusive: left alone")
@@ -54,19 +56,20 @@ func TestQuotasInScopePod(t *testing.T) {
 	other := database("other")
 	n.add(other)
 	require.NoError(t, n.admit(m, other, false))
-	_, known = m.PodQuotaLifted(other, 0)
+	_, known = m.PodQuotaLifted(logger, other, 0)
 	require.False(t, known, "nothing is exclusive")
 	require.Equal(t, "6", quotaOf(m, other, "backup-agent", 0))
 }
 
 func TestQuotasInScopeContainer(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
 	gates(t, true)
 	n := newNode(t)
 	m := n.start()
 	db := database("db")
 	n.add(db)
 	require.NoError(t, n.admit(m, db, false))
-	lifted, known := m.PodQuotaLifted(db, 0)
+	lifted, known := m.PodQuotaLifted(logger, db, 0)
 	require.True(t, lifted && known)
 	require.Equal(t, "1", quotaOf(m, db, "backup-agent", 0))
 	require.Equal(t, "1", quotaOf(m, db, "metrics-exporter", 0))
@@ -82,22 +85,37 @@ func TestQuotasInScopeContainer(t *testing.T) {
 }
 
 func TestQuotasOfOtherPods(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
 	gates(t, true)
 	n := newNode(t)
 	m := n.start()
 	plain := pod("plain", "", container("a", "2"))
 	n.add(plain)
 	require.NoError(t, n.admit(m, plain, true))
-	_, known := m.PodQuotaLifted(plain, 0)
+	_, known := m.PodQuotaLifted(logger, plain, 0)
 	require.False(t, known, "no budget: the kubelet's own rule")
 
 	shared := pod("shared", "3", v1.Container{Name: "a"}, v1.Container{Name: "b"})
 	n.add(shared)
 	require.NoError(t, n.admit(m, shared, true))
 	require.Equal(t, 3, m.GetCPUAffinity("shared", "a").Size())
-	_, known = m.PodQuotaLifted(shared, 0)
+	_, known = m.PodQuotaLifted(logger, shared, 0)
 	require.False(t, known, "nothing is exclusive")
 	require.Equal(t, "3", quotaOf(m, shared, "a", 0))
+}
+
+func TestThePodsQuotaStaysWhereNothingIsLeft(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
+	gates(t, true)
+	n := newNode(t)
+	m := n.start()
+	full := pod("full", "4", container("a", "4"), container("b", ""))
+	n.add(full)
+	require.NoError(t, n.admit(m, full, false))
+	lifted, known := m.PodQuotaLifted(logger, full, 0)
+	require.True(t, known)
+	require.False(t, lifted)
+	require.Equal(t, "1", quotaOf(m, full, "b", 0))
 }
 
 func TestLeastQuota(t *testing.T) {
