@@ -98,34 +98,36 @@ func judgeQuotas(t *testing.T, n *node.Node, pod *report.Pod) {
 	before := cpuStats(t, n, folders)
 	must(t, sleepGuest(n, spinning))
 	after := cpuStats(t, n, folders)
-
-	used := func(i int) float64 {
-		return float64(after[i].usage-before[i].usage) / float64(after[i].at-before[i].at)
-	}
-	for i, dir := range folders[:ancestors] {
-		throttled, periods := after[i].throttled-before[i].throttled, after[i].periods-before[i].periods
-		say("%s: %.3f CPUs, %d of %d periods throttled", dir, used(i), throttled, periods)
-		if throttled != 0 {
-			t.Errorf("%s: %d of %d periods were throttled", dir, throttled, periods)
+	for i := range folders {
+		if unsure := after[i].to - after[i].from + before[i].to - before[i].from; unsure > spinning.Microseconds()/50 {
+			t.Fatalf("reading %s took %d ms: the machine is too busy to measure anything", folders[i], unsure/1000)
 		}
 	}
-	if got := used(0); got < 0.99*quotaOwn {
-		t.Errorf("the exclusive container got %.3f of its %d CPUs", got, quotaOwn)
+
+	for i, dir := range folders[:ancestors] {
+		p := before[i].until(after[i])
+		say("%s: %s", dir, p)
+		if p.throttled != 0 {
+			t.Errorf("%s: %s", dir, p)
+		}
 	}
-	if got := used(1); got > 1.01*quotaBudget {
-		t.Errorf("the pod used %.3f CPUs of a budget of %d", got, quotaBudget)
+	if p := before[0].until(after[0]); p.most < 0.99*quotaOwn {
+		t.Errorf("the exclusive container of %d CPUs got %s", quotaOwn, p)
 	}
-	var sharers float64
+	if p := before[1].until(after[1]); p.least > 1.01*quotaBudget {
+		t.Errorf("the pod with a budget of %d used %s", quotaBudget, p)
+	}
+	var least, most float64 // of the sharers together
 	for i := ancestors; i < len(folders); i++ {
-		say("a sharer: %.3f CPUs, %d of %d periods throttled", used(i),
-			after[i].throttled-before[i].throttled, after[i].periods-before[i].periods)
-		sharers += used(i)
+		p := before[i].until(after[i])
+		say("a sharer: %s", p)
+		least, most = least+p.least, most+p.most
 	}
 	// A busy emulated machine is late to refill quotas, so it may be less; if it is
 	// nothing, nothing was tried.
 	const rest = quotaBudget - quotaOwn
-	if sharers > 1.01*rest || sharers < 0.5*rest {
-		t.Errorf("those that share used %.3f CPUs together, want up to %d", sharers, rest)
+	if least > 1.01*rest || most < 0.5*rest {
+		t.Errorf("those that share used %.3f to %.3f CPUs together, want up to %d", least, most, rest)
 	}
 }
 
@@ -134,11 +136,30 @@ func sleepGuest(n *node.Node, d time.Duration) error {
 	return err
 }
 
-// cpuStat is a cgroup's cpu.stat at a moment. Times are since boot, in
-// microseconds.
+// cpuStat is a cgroup's cpu.stat at some moment between two, in microseconds since
+// boot.
 type cpuStat struct {
-	at, usage          int64
+	from, to           int64
+	usage              int64
 	periods, throttled int64
+}
+
+// period is what a cgroup did between two moments.
+type period struct {
+	least, most        float64 // CPUs used; the clock does not tell better
+	periods, throttled int64
+}
+
+func (s cpuStat) until(o cpuStat) period {
+	usage := float64(o.usage - s.usage)
+	return period{
+		least: usage / float64(o.to-s.from), most: usage / float64(o.from-s.to),
+		periods: o.periods - s.periods, throttled: o.throttled - s.throttled,
+	}
+}
+
+func (p period) String() string {
+	return fmt.Sprintf("%.3f to %.3f CPUs, %d of %d periods throttled", p.least, p.most, p.throttled, p.periods)
 }
 
 // cpuStats reads the files of one cgroup after the other, and the clock before and
@@ -179,7 +200,7 @@ func cpuStats(t *testing.T, n *node.Node, folders []string) []cpuStat {
 		t.Fatalf("%d times the clock for %d cgroups:\n%s", len(clocks), len(folders), out)
 	}
 	for i := range folders {
-		stats[i].at = (clocks[i] + clocks[i+1]) / 2
+		stats[i].from, stats[i].to = clocks[i], clocks[i+1]
 	}
 	return stats[:len(folders)]
 }
