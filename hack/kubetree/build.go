@@ -82,7 +82,7 @@ func (o buildOptions) build(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("kubelet: %d files written and %d removed in %s\n", done.Written, done.Removed, o.rel(b.tree))
+		fmt.Printf("kubelet: %d files written, %d removed and %d edited in %s\n", done.Written, done.Removed, done.Edited, o.rel(b.tree))
 	}
 	fmt.Printf("kubelet: building %s, %s/%s (minutes when Go's cache is cold)\n", b.version, b.goos, b.goarch)
 	if err := b.compile(ctx); err != nil {
@@ -148,6 +148,9 @@ func newBuild(ctx context.Context, o buildOptions) (*build, error) {
 		return nil, err
 	}
 	sources := digest("packages", b.packages)
+	if !o.stock {
+		sources = digest("packages and edits", map[string][]byte{"packages": []byte(sources), "edits": fmt.Appendf(nil, "%q", dropin.Edits)})
+	}
 	b.ldflags = release.LinkerFlags(b.version, string(sources)[:40], released)
 	b.stamp = digest("kubelet 1", map[string][]byte{
 		"go":      []byte(runtime.Version()),

@@ -42,9 +42,9 @@ func dropInCommand(ctx context.Context, args []string) error {
 		fmt.Printf("drop-in: %s has podslice %s; nothing to do\n", dir, podslice.Version)
 		return nil
 	}
-	fmt.Printf("drop-in: podslice %s is in %s: %d files written, %d removed, all in %s\n",
-		podslice.Version, dir, done.Written, done.Removed, dropin.CMDir)
-	fmt.Printf("drop-in: commit %s there, the manifest too, and build as ever: go build ./cmd/kubelet\n", dropin.CMDir)
+	fmt.Printf("drop-in: podslice %s is in %s: %d files written and %d removed in %s, %d edited\n",
+		podslice.Version, dir, done.Written, done.Removed, dropin.CMDir, done.Edited)
+	fmt.Printf("drop-in: commit pkg/kubelet there, the manifest too, and build as ever: go build ./cmd/kubelet\n")
 	return nil
 }
 
@@ -63,6 +63,7 @@ func (c *common) install(ctx context.Context, tree string, replace bool) (dropin
 		Version: podslice.Version,
 		Release: kube,
 		Replace: replace,
+		Edits:   dropin.Edits,
 		Upstream: func() (string, error) {
 			m, err := release.Download(ctx, kube)
 			return m.Dir, err

@@ -83,7 +83,7 @@ func (c *common) checkouts(ctx context.Context, kube string) (upstream.Trees, er
 		return trees, err
 	}
 	if done != (dropin.Result{}) {
-		fmt.Printf("upstream: %d files written and %d removed in %s\n", done.Written, done.Removed, c.rel(trees.Ours))
+		fmt.Printf("upstream: %d files written, %d removed and %d edited in %s\n", done.Written, done.Removed, done.Edited, c.rel(trees.Ours))
 	}
 	return trees, nil
 }

@@ -41,18 +41,18 @@ type reference struct {
 var references = []reference{
 	{
 		pod: "tightly-coupled-database", scope: "pod",
-		cpuMax: "800000 100000", memoryMax: 16 * gi, budget: 8,
+		cpuMax: "max 100000", memoryMax: 16 * gi, budget: 8,
 		containers: []container{
-			{"metrics-exporter", report.IsolationPod, 2, true, "800000 100000", 16 * gi},
-			{"backup-agent", report.IsolationPod, 2, true, "800000 100000", 16 * gi},
+			{"metrics-exporter", report.IsolationPod, 2, true, "200000 100000", 16 * gi},
+			{"backup-agent", report.IsolationPod, 2, true, "200000 100000", 16 * gi},
 			{"database", report.IsolationContainer, 6, true, "max 100000", 12 * gi},
 		},
 	},
 	{
 		pod: "ml-workload", scope: "container",
-		cpuMax: "400000 100000", memoryMax: 8 * gi,
+		cpuMax: "max 100000", memoryMax: 8 * gi,
 		containers: []container{
-			{"service-mesh-sidecar", report.IsolationHost, 0, false, "400000 100000", 8 * gi},
+			{"service-mesh-sidecar", report.IsolationHost, 0, false, "100000 100000", 8 * gi},
 			{"ml-training", report.IsolationContainer, 3, true, "max 100000", 6 * gi},
 		},
 	},

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package compare tells what of two Kubernetes releases matters to our packages:
-// upstream's versions of the packages that ours replace, the packages that ours
-// import, and the files that import what ours replace. A fault mended there may
-// have to be mended here, and a changed interface has to be followed.
+// upstream's versions of the packages that ours replace, the files that get a few
+// lines of ours, the packages that ours import, and the files that import what ours
+// replace. A fault mended there may have to be mended here, and a changed interface
+// has to be followed.
 //
 // The last two are read from the import lines, not from a list that would grow
 // old. Limits: staging modules and other dependencies are not compared; that
@@ -50,6 +51,10 @@ func Releases(from, to string, pkgs dropin.Packages) ([]Group, error) {
 	}
 	replaced := Group{Title: "in the packages that podslice replaces"}
 	imports := Group{Title: "in the packages that podslice imports"}
+	edited := Group{Title: "in files that podslice edits"}
+	for _, e := range dropin.Edits {
+		edited.Changes = append(edited.Changes, Change{Name: e.File})
+	}
 	importers := Group{Title: "in files that import what podslice replaces"}
 	for _, tree := range []string{from, to} {
 		for _, dir := range dropin.Replaced {
@@ -75,7 +80,7 @@ func Releases(from, to string, pkgs dropin.Packages) ([]Group, error) {
 			}
 		}
 	}
-	groups := []Group{replaced, imports, importers}
+	groups := []Group{replaced, edited, imports, importers}
 	seen := map[string]bool{}
 	for i := range groups {
 		if err := groups[i].compare(from, to, seen); err != nil {
@@ -128,6 +133,8 @@ func (g *Group) compare(from, to string, seen map[string]bool) error {
 		old, oldErr := os.ReadFile(filepath.Join(from, filepath.FromSlash(c.Name)))
 		now, nowErr := os.ReadFile(filepath.Join(to, filepath.FromSlash(c.Name)))
 		switch {
+		case errors.Is(oldErr, fs.ErrNotExist) && errors.Is(nowErr, fs.ErrNotExist):
+			continue
 		case errors.Is(oldErr, fs.ErrNotExist):
 			c.How = "added"
 		case errors.Is(nowErr, fs.ErrNotExist):

@@ -27,6 +27,8 @@ var old = map[string]string{
 	"pkg/kubelet/cm/devicemanager/checked.go":    "package devicemanager\n",
 	"test/e2e_node/cpu_manager_test.go":          importsManager,
 	"pkg/kubelet/nothing_to_do_with_managers.go": "package kubelet\n",
+
+	"pkg/kubelet/kuberuntime/kuberuntime_container_linux.go": "package kuberuntime\n",
 }
 
 func tree(t *testing.T, files map[string]string) string {
@@ -49,6 +51,7 @@ func TestReleases(t *testing.T) {
 	for _, name := range []string{
 		"pkg/kubelet/cm/cpumanager/a.go", "pkg/kubelet/lifecycle/interfaces.go", "pkg/kubelet/lifecycle/interfaces_test.go",
 		"pkg/kubelet/lifecycle/deeper/x.go", "pkg/kubelet/cm/container_manager_linux.go", "pkg/kubelet/nothing_to_do_with_managers.go",
+		"pkg/kubelet/kuberuntime/kuberuntime_container_linux.go",
 	} {
 		now[name] += "\n// changed\n"
 	}
@@ -76,10 +79,12 @@ func TestReleases(t *testing.T) {
   changed pkg/kubelet/cm/cpumanager/a.go
   removed pkg/kubelet/cm/cpumanager/gone_test.go
   added pkg/kubelet/cm/topologymanager/new/b.go
+in files that podslice edits
+  changed pkg/kubelet/cm/container_manager_linux.go
+  changed pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
 in the packages that podslice imports
   changed pkg/kubelet/lifecycle/interfaces.go
 in files that import what podslice replaces
-  changed pkg/kubelet/cm/container_manager_linux.go
   changed pkg/kubelet/cm/devicemanager/checked.go
 `
 	if got.String() != want {

@@ -26,19 +26,22 @@ type Options struct {
 	// Replace lets files go that are neither podslice's nor upstream's, as long
 	// as git has them.
 	Replace bool
+	// Edits are put into files of the tree that stay its owner's.
+	Edits []Edit
 }
 
 // Result counts what Install did; it is zero when there was nothing to do.
 type Result struct {
 	Written, Removed int
+	Edited           int // files of the tree's owner
 }
 
 // Install makes the tree's pkg/kubelet/cm hold exactly pkgs in the three
-// replaced directories and in those that pkgs add. A refusal comes before any
+// replaced directories and in those that pkgs add, and makes the edits. A refusal comes before any
 // change; a run that is cut short leaves a tree that the next run finishes.
 func Install(tree string, pkgs Packages, o Options) (Result, error) {
 	base := filepath.Join(tree, filepath.FromSlash(CMDir))
-	before, known, err := readManifest(base)
+	before, editsBefore, known, err := readManifest(base)
 	if err != nil {
 		return Result{}, err
 	}
@@ -52,6 +55,11 @@ func Install(tree string, pkgs Packages, o Options) (Result, error) {
 		return Result{}, err
 	}
 	if err := refuse(tree, found, before, known, o); err != nil {
+		return Result{}, err
+	}
+
+	edited, err := planEdits(tree, editsBefore, o.Edits)
+	if err != nil {
 		return Result{}, err
 	}
 
@@ -72,12 +80,12 @@ func Install(tree string, pkgs Packages, o Options) (Result, error) {
 
 	// First a manifest with all that may be here until the end: whatever a run
 	// that is cut short leaves behind, the next one knows it for its own.
-	if len(write)+len(remove)+len(found.litter) > 0 {
+	if len(write)+len(remove)+len(found.litter)+len(edited) > 0 {
 		journal := after.clone()
 		for name, digest := range found.files {
 			journal.add(name, digest)
 		}
-		if _, err := WriteFile(filepath.Join(base, manifestName), journal.text(o.Version, true)); err != nil {
+		if _, err := WriteFile(filepath.Join(base, manifestName), journal.text(o.Version, true, slices.Concat(editsBefore, o.Edits)...)); err != nil {
 			return Result{}, err
 		}
 	}
@@ -94,6 +102,12 @@ func Install(tree string, pkgs Packages, o Options) (Result, error) {
 		}
 		done.Written++
 	}
+	for _, name := range slices.Sorted(maps.Keys(edited)) {
+		if _, err := WriteFile(filepath.Join(tree, filepath.FromSlash(name)), edited[name]); err != nil {
+			return done, err
+		}
+		done.Edited++
+	}
 	// From the inside out. Folders that hold something stay, and those that were
 	// empty before we came are nobody's.
 	for _, dir := range slices.Backward(found.folders) {
@@ -104,7 +118,7 @@ func Install(tree string, pkgs Packages, o Options) (Result, error) {
 			}
 		}
 	}
-	if _, err := WriteFile(filepath.Join(base, manifestName), after.text(o.Version, false)); err != nil {
+	if _, err := WriteFile(filepath.Join(base, manifestName), after.text(o.Version, false, o.Edits...)); err != nil {
 		return done, err
 	}
 	// What a run may have left that was cut short while it wrote the manifest.

@@ -44,12 +44,15 @@ func (m manifest) dirs() []string {
 }
 
 // text writes a manifest as sha256sum reads it, so that anybody can check a tree
-// without us.
-func (m manifest) text(version string, unfinished bool) []byte {
+// without us, and what was put into files that are not podslice's.
+func (m manifest) text(version string, unfinished bool, edits ...Edit) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# podslice %s wrote these files (make drop-in). To check them: sha256sum -c %s\n", version, manifestName)
 	if unfinished {
 		fmt.Fprintf(&b, "# This run has not finished. Run make drop-in again.\n")
+	}
+	for _, e := range edits {
+		b.WriteString(e.line())
 	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		for _, digest := range m[name] {
@@ -59,19 +62,28 @@ func (m manifest) text(version string, unfinished bool) []byte {
 	return []byte(b.String())
 }
 
-// readManifest returns the manifest of a tree's pkg/kubelet/cm, and whether
-// there is one.
-func readManifest(base string) (manifest, bool, error) {
+// readManifest returns the manifest of a tree's pkg/kubelet/cm with the edits that
+// it tells of, and whether there is one.
+func readManifest(base string) (manifest, []Edit, bool, error) {
 	path := filepath.Join(base, manifestName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return manifest{}, false, nil
+		return manifest{}, nil, false, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("manifest of podslice's files: %w", err)
+		return nil, nil, false, fmt.Errorf("manifest of podslice's files: %w", err)
 	}
 	m := manifest{}
+	var edits []Edit
 	for i, line := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
+		if strings.HasPrefix(line, editLine) {
+			e, err := parseEdit(line)
+			if err != nil {
+				return nil, nil, false, fmt.Errorf("%s:%d: %w; restore the file as make drop-in wrote it", path, i+1, err)
+			}
+			edits = append(edits, e)
+			continue
+		}
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -79,9 +91,9 @@ func readManifest(base string) (manifest, bool, error) {
 		sum, err := hex.DecodeString(digest)
 		// The paths are removed by, so none may lead elsewhere.
 		if err != nil || len(sum) != 32 || !fs.ValidPath(name) || !strings.Contains(name, "/") {
-			return nil, false, fmt.Errorf("%s:%d: not a digest and a path; restore the file as make drop-in wrote it", path, i+1)
+			return nil, nil, false, fmt.Errorf("%s:%d: not a digest and a path; restore the file as make drop-in wrote it", path, i+1)
 		}
 		m.add(name, digest)
 	}
-	return m, true, nil
+	return m, edits, true, nil
 }

@@ -51,6 +51,8 @@ type Container struct {
 	FixedCPU bool
 	// MilliCPU is the CPU request in thousandths of a CPU.
 	MilliCPU int64
+	// LimitMilliCPU is the CPU limit in thousandths of a CPU, or 0.
+	LimitMilliCPU int64
 	// Memory holds the memory and hugepage requests.
 	Memory Memory
 }

@@ -43,7 +43,7 @@ func FromSpec(pod *v1.Pod, facts Facts) (Pod, error) {
 			return fmt.Errorf("pod %s: container %q: %w", p.Name, c.Name, err)
 		}
 		p.Containers = append(p.Containers, Container{
-			Name: c.Name, Kind: kind, FixedCPU: isFixed(c, v1.ResourceCPU), Guaranteed: isGuaranteed(c), MilliCPU: milli, Memory: memory,
+			Name: c.Name, Kind: kind, FixedCPU: isFixed(c, v1.ResourceCPU), Guaranteed: isGuaranteed(c), MilliCPU: milli, LimitMilliCPU: cpuLimit(c), Memory: memory,
 		})
 		return nil
 	}
@@ -108,13 +108,26 @@ func isFixed(c *v1.Container, name v1.ResourceName) bool {
 	return !request.IsZero() && request.Equal(limit)
 }
 
+// cpuLimit is the container's CPU limit. One that is out of range limits nothing
+// and is no reason to refuse a pod.
+func cpuLimit(c *v1.Container) int64 {
+	limit := c.Resources.Limits[v1.ResourceCPU]
+	if limit.Sign() < 0 || limit.CmpInt64(mostCPUs) > 0 {
+		return 0
+	}
+	return limit.MilliValue()
+}
+
+// mostCPUs is more than any machine has, and its thousandths fit an int64.
+// MilliValue answers the largest int64 for what it cannot hold.
+const mostCPUs = 1 << 40
+
 func amounts(list v1.ResourceList) (milliCPU int64, memory Memory, err error) {
 	memory = Memory{}
 	for name, quantity := range list {
 		switch {
 		case name == v1.ResourceCPU:
-			// MilliValue answers the largest int64 for what it cannot hold.
-			if quantity.Sign() < 0 || quantity.CmpInt64(1<<40) > 0 {
+			if quantity.Sign() < 0 || quantity.CmpInt64(mostCPUs) > 0 {
 				return 0, nil, fmt.Errorf("cpu request %s is outside 0 to 2^40", quantity.String())
 			}
 			milliCPU = quantity.MilliValue()
