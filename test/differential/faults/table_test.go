@@ -39,6 +39,7 @@ var sections = []section{
 	{"Choosing CPUs", cpuFaults},
 	{"Choosing memory", memoryFaults},
 	{"Choosing NUMA nodes", numaFaults},
+	{"CFS quotas", quotaFaults},
 	{"Running containers and metrics", runningFaults},
 }
 
