@@ -3,6 +3,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -137,7 +138,8 @@ func (cp *CPUManagerCheckpointV3) VerifyChecksum() error {
 }
 
 // MarshalCheckpoint implements checkpointmanager.Checkpoint. It takes
-// everything from CheckpointData.
+// everything from CheckpointData, except for what DefaultCPUSet says to older
+// kubelets if that is set.
 func (cp *CPUManagerCheckpoint) MarshalCheckpoint() ([]byte, error) {
 	data, err := json.Marshal(cp.CheckpointData)
 	if err != nil {
@@ -147,7 +149,7 @@ func (cp *CPUManagerCheckpoint) MarshalCheckpoint() ([]byte, error) {
 	cp.DataChecksum = checksum.New(cp.Data)
 	cp.CPUManagerCheckpointV2 = CPUManagerCheckpointV2{
 		PolicyName:    cp.CheckpointData.PolicyName,
-		DefaultCPUSet: cp.CheckpointData.DefaultCPUSet,
+		DefaultCPUSet: cmp.Or(cp.DefaultCPUSet, cp.CheckpointData.DefaultCPUSet),
 		Entries:       cp.CheckpointData.Entries,
 	}
 	cp.Checksum = cp.CPUManagerCheckpointV2.sum()

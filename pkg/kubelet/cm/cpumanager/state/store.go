@@ -106,7 +106,23 @@ func (s *Store) encode(content *Content) ([]byte, error) {
 			}
 		}
 	}
+	// Older kubelets insist that the pool and the containers have all CPUs. What
+	// only the pod has is for them in the pool.
+	checkpoint.DefaultCPUSet = content.Default.Union(content.leftover()).String()
 	return checkpoint.MarshalCheckpoint()
+}
+
+// leftover is the CPUs of pods that none of their containers has.
+func (c *Content) leftover() cpuset.CPUSet {
+	left := cpuset.New()
+	for pod, entry := range c.Pods {
+		cpus := entry.CPUSet
+		for _, held := range c.Assignments[pod] {
+			cpus = cpus.Difference(held)
+		}
+		left = left.Union(cpus)
+	}
+	return left
 }
 
 func (s *Store) load(logger klog.Logger) (*Content, error) {
@@ -154,13 +170,14 @@ func decode(raw []byte) (*CPUManagerCheckpointData, int, error) {
 		}
 		return &v4.CheckpointData, 4, nil
 	}
-	var v3 CPUManagerCheckpointV3
+	// Absent maps must be empty, not nil: that is how the sums were made.
+	v3 := CPUManagerCheckpointV3{Entries: map[string]map[string]string{}, PodEntries: PodCPUAssignments{}}
 	if err := read(raw, &v3); err == nil {
 		return &CPUManagerCheckpointData{
 			PolicyName: v3.PolicyName, DefaultCPUSet: v3.DefaultCPUSet, Entries: v3.Entries, PodEntries: v3.PodEntries,
 		}, 3, nil
 	}
-	var v2 CPUManagerCheckpointV2
+	v2 := CPUManagerCheckpointV2{Entries: map[string]map[string]string{}}
 	if err := read(raw, &v2); err != nil {
 		return nil, 0, err
 	}

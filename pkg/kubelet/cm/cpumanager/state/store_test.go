@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2/ktesting"
+	"k8s.io/kubernetes/pkg/kubelet/checkpointmanager"
 	"k8s.io/utils/cpuset"
 )
 
@@ -59,6 +60,21 @@ func TestReplaceWritesNothingNew(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, os.SameFile(before, after), "the file was replaced by an equal one")
 	}
+}
+
+// TestInlinePart: older kubelets want all CPUs to be in the pool or a container's.
+func TestInlinePart(t *testing.T) {
+	content := sample()
+	content.Pods["POD"] = PodEntry{CPUSet: cpuset.New(1, 2, 6, 7)}
+	content.Default = cpuset.New(0, 3, 4, 5)
+	data, err := (&Store{policyName: "static"}).encode(content)
+	require.NoError(t, err)
+	var v2 CPUManagerCheckpointV2
+	require.NoError(t, read(data, &v2))
+	require.Equal(t, "0,3-7", v2.DefaultCPUSet)
+	v4, _, err := decode(data)
+	require.NoError(t, err)
+	require.Equal(t, "0,3-5", v4.DefaultCPUSet)
 }
 
 func TestFailedReplaceChangesNothing(t *testing.T) {
@@ -117,6 +133,17 @@ func TestOlderFormats(t *testing.T) {
 		want := sample()
 		want.Pods = PodCPUAssignments{}
 		require.Equal(t, want, s.Content())
+	})
+	t.Run("an idle node", func(t *testing.T) {
+		for _, idle := range []checkpointmanager.Checkpoint{
+			&CPUManagerCheckpointV2{PolicyName: "static", DefaultCPUSet: "0-7", Entries: map[string]map[string]string{}},
+			&CPUManagerCheckpointV3{PolicyName: "static", DefaultCPUSet: "0-7", Entries: map[string]map[string]string{}, PodEntries: PodCPUAssignments{}},
+		} {
+			data, err := idle.MarshalCheckpoint()
+			s, err := open(t, write(t, data, err), "static")
+			require.NoError(t, err)
+			require.Equal(t, "0-7", s.Content().Default.String())
+		}
 	})
 	t.Run("v2 without checksum", func(t *testing.T) {
 		bare := *v2
