@@ -3,6 +3,7 @@
 package memorymanager
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -42,6 +43,8 @@ type node struct {
 	policy   string
 	scope    string
 	active   []*v1.Pod
+	// memoryPolicy is Static if it is empty.
+	memoryPolicy policyType
 	// running is passed to Start.
 	running containermap.ContainerMap
 
@@ -75,7 +78,7 @@ func (n *node) tryRestart() error {
 	}
 	tm, err := topologymanager.NewManager(logger, n.topology, n.policy, n.scope, nil)
 	require.NoError(n.t, err)
-	m, err := NewManager(logger, string(PolicyTypeStatic), &cadvisorapi.MachineInfo{Topology: n.topology}, v1.ResourceList{"memory": total}, n.reserved, n.dir, tm)
+	m, err := NewManager(logger, string(cmp.Or(n.memoryPolicy, PolicyTypeStatic)), &cadvisorapi.MachineInfo{Topology: n.topology}, v1.ResourceList{"memory": total}, n.reserved, n.dir, tm)
 	require.NoError(n.t, err)
 	require.Empty(n.t, m.State().GetMemoryAssignments(), "readable before Start")
 	n.manager, n.tm = m.(*manager), tm

@@ -96,7 +96,7 @@ func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesR
 		m.containers[id] = containerRef{podUID, name}
 		m.runningBefore[podUID] = true
 	})
-	if m.policy.static() {
+	if m.policy.static() || store.Host().Records().Len() > 0 {
 		go m.collectForEver(ctx)
 	} else if podLevel() {
 		logger.Info("PodLevelResourceManagers is on, but no container gets exclusive memory under this policy", "policy", m.policy.name)

@@ -25,7 +25,11 @@ const (
 )
 
 // policy is which policy is in force, and the machine that it gives from: the
-// zero machine for None, which gives nothing.
+// zero machine for None, which gives nothing. What Static gave to pods before the
+// policy became None stays theirs until they end: their containers are bound when
+// they start again, and all of it is in the state file. If the policy becomes
+// Static again meanwhile, it is as if it had never been changed, except for pods
+// that were admitted in between.
 type policy struct {
 	name    policyType
 	machine memplan.Machine

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	cadvisorapi "github.com/google/cadvisor/lib/model"
 	"github.com/stretchr/testify/require"
@@ -75,6 +76,38 @@ func TestMachineThatDrifts(t *testing.T) {
 	require.Empty(t, n.State().GetMemoryAssignments())
 	n.mustAdmit(p)
 	require.Equal(t, []int{1}, n.GetMemory(klog.Logger{}, "p", "c")[0].NUMAAffinity)
+}
+
+// TestNoneOverPodsThatRun: what Static gave stays the pods' until they end, and
+// nothing is given any more.
+func TestNoneOverPodsThatRun(t *testing.T) {
+	setGates(t, true)
+	n := newNode(t, "restricted", "pod")
+	db, web := database(), pod("web", app("c", "1", "20Gi"))
+	n.mustAdmit(db)
+	n.mustAdmit(web)
+	on := n.GetMemory(klog.Logger{}, "web", "c")[0].NUMAAffinity
+
+	n.memoryPolicy = policyTypeNone
+	for range 2 {
+		n.restart()
+		n.mustAdmit(db)
+		n.mustAdmit(web)
+		require.Equal(t, on, n.GetMemoryNUMANodes(klog.Logger{}, web, &web.Spec.Containers[0]).UnsortedList(), "it is bound when it starts again")
+		require.Len(t, n.GetPodMemory("database"), 1)
+		require.Empty(t, n.GetAllocatableMemory(klog.Logger{}))
+	}
+	late := pod("late", app("c", "1", "1Gi"))
+	n.mustAdmit(late)
+	require.Nil(t, n.GetMemoryNUMANodes(klog.Logger{}, late, &late.Spec.Containers[0]))
+	n.remove(web)
+	require.Eventually(t, func() bool { return n.State().GetMemoryBlocks("web", "c") == nil }, 10*time.Second, 10*time.Millisecond)
+
+	n.memoryPolicy = PolicyTypeStatic
+	n.restart()
+	n.mustAdmit(db)
+	require.Len(t, n.State().GetMemoryAssignments(), 1)
+	require.EqualValues(t, 62-16, n.free(0)+n.free(1))
 }
 
 // TestPagesNobodyHas: a size of hugepages that no node has is refused under

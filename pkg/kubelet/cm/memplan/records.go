@@ -75,6 +75,30 @@ func (p PodRecord) Nodes() numa.Set {
 	return set
 }
 
+// Repaired returns the record with the pod where its containers are. They can be
+// elsewhere in what the kubelet's own memory manager leaves behind when it stops
+// while it writes a pod that it places a second time: the new place of the pod and
+// the old ones of its containers, which run there.
+func (p PodRecord) Repaired() PodRecord {
+	if !p.Whole() {
+		return p
+	}
+	pod := slices.Clone(p.Pod)
+	for i, b := range pod {
+		var nodes numa.Set
+		for name := range p.Containers {
+			if own, ok := p.block(name, b.Resource); ok {
+				nodes = nodes.Union(own.Nodes)
+			}
+		}
+		if !nodes.IsSubsetOf(b.Nodes) {
+			pod[i].Nodes = nodes
+		}
+	}
+	p.Pod = pod
+	return p
+}
+
 // with returns the record with one container's blocks replaced.
 func (p PodRecord) with(container string, blocks []Block) PodRecord {
 	containers := make(map[string][]Block, len(p.Containers)+1)
@@ -180,6 +204,70 @@ func (p PodRecord) Without(container string) PodRecord {
 		}
 	}
 	return PodRecord{}
+}
+
+// PerContainer returns the records with pods that were allocated as a whole
+// written as if their containers had been allocated one by one, for kubelets that
+// know nothing else: on the pod's nodes, and so that the containers add up to
+// what the pod has. Containers that share, and init containers, which both have
+// memory that others have as well, are left with less, down to blocks of nothing,
+// which say where the container is to run.
+func (r Records) PerContainer() Records {
+	pods := make(map[string]PodRecord, len(r.pods))
+	for uid, pod := range r.pods {
+		pods[uid] = pod.perContainer()
+	}
+	return NewRecords(pods)
+}
+
+func (p PodRecord) perContainer() PodRecord {
+	if !p.Whole() {
+		return p
+	}
+	order := p.containersInOrder()
+	split := PodRecord{Containers: make(map[string][]Block, len(order))}
+	for _, name := range order {
+		split.Containers[name] = nil
+	}
+	for _, b := range p.Pod {
+		left, first := b.Size, ""
+		for _, name := range order {
+			own, ok := p.block(name, b.Resource)
+			if !ok {
+				continue
+			}
+			if first == "" {
+				first = name
+			}
+			size := min(own.Size, left)
+			left -= size
+			split.Containers[name] = append(split.Containers[name], Block{b.Nodes, b.Resource, size})
+		}
+		if first != "" {
+			blocks := split.Containers[first]
+			blocks[len(blocks)-1].Size += left
+		}
+	}
+	return split
+}
+
+// containersInOrder lists the containers with entries: those that run until the
+// pod ends first, in the order of the spec, as far as that is known.
+func (p PodRecord) containersInOrder() []string {
+	names := slices.Sorted(maps.Keys(p.Containers))
+	if p.asked == nil {
+		return names
+	}
+	rank := func(name string) int {
+		for i, c := range p.asked.Containers {
+			if c.Name == name && c.Kind.LongRunning() {
+				return i
+			}
+		}
+		return len(p.asked.Containers)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	return names
 }
 
 // blocksOf makes one block for each resource of the request, on the nodes.

@@ -95,7 +95,8 @@ func (mp *MemoryManagerCheckpointV2) MarshalCheckpoint() ([]byte, error) {
 }
 
 // MarshalCheckpoint writes the file's text from CheckpointData; all other
-// fields are set from it.
+// fields are set from it, except for what the inlined version says if it has a
+// machine state.
 func (mp *MemoryManagerCheckpoint) MarshalCheckpoint() ([]byte, error) {
 	d := mp.CheckpointData
 	data, err := json.Marshal(d)
@@ -104,7 +105,10 @@ func (mp *MemoryManagerCheckpoint) MarshalCheckpoint() ([]byte, error) {
 	}
 	mp.Data = string(data)
 	mp.DataChecksum = checksum.New(mp.Data)
-	mp.MemoryManagerCheckpointV1 = MemoryManagerCheckpointV1{PolicyName: d.PolicyName, MachineState: d.MachineState, Entries: d.Entries}
+	if mp.MachineState == nil {
+		mp.MachineState, mp.Entries = d.MachineState, d.Entries
+	}
+	mp.PolicyName = d.PolicyName
 	mp.Checksum = mp.sum()
 	return json.Marshal(mp)
 }
@@ -151,8 +155,8 @@ func (mp *MemoryManagerCheckpoint) VerifyChecksum() error {
 
 // decode reads the file's text in whichever version it is. A file that has
 // Data or its checksum is of the third version and is never read as an older
-// one: it would come back without its pods.
-func decode(blob []byte) (MemoryManagerCheckpointData, error) {
+// one: it would come back without its pods. The string is Data.
+func decode(blob []byte) (MemoryManagerCheckpointData, string, error) {
 	var head struct {
 		Data         string            `json:"data"`
 		DataChecksum checksum.Checksum `json:"dataChecksum"`
@@ -165,18 +169,18 @@ func decode(blob []byte) (MemoryManagerCheckpointData, error) {
 			err = v3.VerifyChecksum()
 		}
 		if err != nil {
-			return MemoryManagerCheckpointData{}, fmt.Errorf("could not load v3 checkpoint: %w", err)
+			return MemoryManagerCheckpointData{}, "", fmt.Errorf("could not load v3 checkpoint: %w", err)
 		}
-		return v3.CheckpointData, nil
+		return v3.CheckpointData, v3.Data, nil
 	}
 	if headErr != nil {
-		return MemoryManagerCheckpointData{}, headErr
+		return MemoryManagerCheckpointData{}, "", headErr
 	}
 
 	// Absent maps must be empty, not nil: that is how the sums were made.
 	v2 := MemoryManagerCheckpointV2{MachineState: NUMANodeMap{}, Entries: ContainerMemoryAssignments{}, PodEntries: PodMemoryAssignments{}}
 	if err := v2.UnmarshalCheckpoint(blob); err == nil && v2.VerifyChecksum() == nil {
-		return MemoryManagerCheckpointData{v2.PolicyName, v2.MachineState, v2.Entries, v2.PodEntries}, nil
+		return MemoryManagerCheckpointData{v2.PolicyName, v2.MachineState, v2.Entries, v2.PodEntries}, "", nil
 	}
 	v1 := MemoryManagerCheckpointV1{MachineState: NUMANodeMap{}, Entries: ContainerMemoryAssignments{}}
 	err := v1.UnmarshalCheckpoint(blob)
@@ -184,7 +188,7 @@ func decode(blob []byte) (MemoryManagerCheckpointData, error) {
 		err = v1.VerifyChecksum()
 	}
 	if err != nil {
-		return MemoryManagerCheckpointData{}, err
+		return MemoryManagerCheckpointData{}, "", err
 	}
-	return MemoryManagerCheckpointData{v1.PolicyName, v1.MachineState, v1.Entries, nil}, nil
+	return MemoryManagerCheckpointData{v1.PolicyName, v1.MachineState, v1.Entries, nil}, "", nil
 }

@@ -3,7 +3,6 @@
 package state
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -24,9 +23,10 @@ type Store struct {
 	// host is what is published. Readers do not wait for the disk.
 	host atomic.Pointer[memplan.Host]
 
-	// writing guards text, which is what the file holds, as far as known.
+	// writing guards data, which is what Data of the file says, as far as known.
+	// The rest of the file follows from it, and from what pods ask for.
 	writing sync.Mutex
-	text    []byte
+	data    string
 }
 
 var _ Reader = (*Store)(nil)
@@ -44,12 +44,12 @@ func (s *Store) publish(host memplan.Host) { s.host.Store(&host) }
 // Open loads the file stateDir/name, in any of its versions, or begins without
 // records when there is none.
 //
-// A file of another policy is taken over when it has no records, and refused
-// when it has: pods run on what the other policy gave them. Records on NUMA
-// nodes or resources that the machine lacks are refused too. The policy that
-// gives nothing is opened with the zero Machine.
+// A file of another policy is taken over with its records: pods run on what the
+// other policy gave them. Records on NUMA nodes or resources that the machine
+// lacks are dropped. The policy that gives nothing is opened with the zero
+// Machine, of which nothing can be told; it keeps all records.
 //
-// A file whose text differs from what would be written now is rewritten. That
+// A file whose Data differs from what would be written now is rewritten. That
 // this can fail is only logged: the records are loaded, and what runs must not
 // suffer from a disk that is full.
 func Open(logger klog.Logger, stateDir, name, policyName string, machine memplan.Machine) (*Store, error) {
@@ -70,7 +70,7 @@ func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Recor
 	if err != nil || text == nil {
 		return memplan.Records{}, err
 	}
-	data, err := decode(text)
+	data, written, err := decode(text)
 	if err != nil {
 		return memplan.Records{}, err
 	}
@@ -82,13 +82,19 @@ func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Recor
 		return memplan.Records{}, errors.New("[memorymanager] the file names no policy")
 	}
 	if data.PolicyName != s.policy {
-		if loaded.Len() > 0 {
-			return memplan.Records{}, fmt.Errorf("[memorymanager] configured policy %q differs from state checkpoint policy %q, under which %d pods have memory",
-				s.policy, data.PolicyName, loaded.Len())
-		}
-		logger.Info("Taking over a state file without records from another policy", "file", s.file.Path(), "was", data.PolicyName, "now", s.policy)
+		logger.Info("Taking over the memory manager's state of another policy", "file", s.file.Path(), "was", data.PolicyName, "now", s.policy, "pods", loaded.Len())
 	}
-	s.text = text
+	s.data = written
+	for uid, pod := range loaded.All() {
+		if repaired := pod.Repaired(); !repaired.Equal(pod) {
+			logger.Error(nil, "The state file has a pod with containers outside of its own NUMA nodes; it is taken to be where they are",
+				"podUID", uid, "podNodes", pod.Nodes(), "containersNodes", repaired.Nodes())
+			loaded = loaded.With(uid, repaired)
+		}
+	}
+	if machine.Nodes().IsEmpty() {
+		return loaded, nil
+	}
 	logChanges(logger, data.MachineState, machineState(memplan.NewHost(machine, memplan.Records{})))
 	for uid, pod := range loaded.All() {
 		// Nothing can be bound to a node that is gone. The pod is allocated anew
@@ -114,21 +120,25 @@ func (s *Store) Replace(next memplan.Records) error {
 	host := memplan.NewHost(s.Host().Machine(), next)
 	checkpoint := MemoryManagerCheckpoint{CheckpointData: MemoryManagerCheckpointData{PolicyName: s.policy, MachineState: machineState(host)}}
 	checkpoint.CheckpointData.Entries, checkpoint.CheckpointData.PodEntries = assignments(next)
+	// Older kubelets insist that the containers' blocks add up.
+	split := next.PerContainer()
+	checkpoint.MachineState = machineState(memplan.NewHost(host.Machine(), split))
+	checkpoint.Entries, _ = assignments(split)
 	text, err := checkpoint.MarshalCheckpoint()
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(text, s.text) {
+	if checkpoint.Data != s.data {
 		if err := s.file.Replace(text); err != nil {
 			if errors.Is(err, statefile.ErrUnsure) {
 				// The next one, which may be that of the old records, must be
 				// written.
-				s.text = nil
+				s.data = ""
 			}
 			return fmt.Errorf("[memorymanager] the state could not be saved: %w", err)
 		}
 	}
-	s.text = text
+	s.data = checkpoint.Data
 	s.publish(host)
 	return nil
 }

@@ -96,6 +96,36 @@ func TestReadersGetCopies(t *testing.T) {
 	require.EqualValues(t, 10*gi, s.GetMachineState()[0].MemoryMap["memory"].Free)
 }
 
+// TestInlinePart: older kubelets want the containers' blocks to add up to what the
+// machine is charged with.
+func TestInlinePart(t *testing.T) {
+	dir := t.TempDir()
+	s, err := open(t, dir, "Static", testMachine(t, 16*gi))
+	require.NoError(t, err)
+	require.NoError(t, s.Replace(memplan.NewRecords(map[string]memplan.PodRecord{"whole": {
+		Pod: []memplan.Block{block(8*gi, 0, 1)},
+		Containers: map[string][]memplan.Block{
+			"app": {block(4*gi, 0)}, "log": {block(3*gi, 0, 1)}, "mesh": {block(3*gi, 0, 1)},
+		},
+	}})))
+	var v1 MemoryManagerCheckpointV1
+	require.NoError(t, v1.UnmarshalCheckpoint([]byte(content(t, dir))))
+	require.NoError(t, v1.VerifyChecksum())
+	on := []int{0, 1}
+	require.Equal(t, map[string][]Block{
+		"app":  {{NUMAAffinity: on, Type: "memory", Size: 4 * gi}},
+		"log":  {{NUMAAffinity: on, Type: "memory", Size: 3 * gi}},
+		"mesh": {{NUMAAffinity: on, Type: "memory", Size: 1 * gi}},
+	}, v1.Entries["whole"])
+	require.Equal(t, 3, v1.MachineState[0].NumberOfAssignments)
+	require.EqualValues(t, 8*gi, v1.MachineState[0].MemoryMap["memory"].Reserved+v1.MachineState[1].MemoryMap["memory"].Reserved)
+
+	s, err = open(t, dir, "Static", testMachine(t, 16*gi))
+	require.NoError(t, err)
+	require.Equal(t, []Block{{NUMAAffinity: on, Type: "memory", Size: 3 * gi}}, s.GetMemoryBlocks("whole", "mesh"), "the rest of the file is as ever")
+	require.Equal(t, 1, s.GetMachineState()[0].NumberOfAssignments)
+}
+
 func TestFailedWriteChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s, err := open(t, dir, "Static", testMachine(t, 16*gi))
@@ -162,9 +192,17 @@ func TestPolicyThatChanged(t *testing.T) {
 	require.Contains(t, content(t, dir), `"policyName":"Static"`)
 	require.NoError(t, s.Replace(testRecords()))
 
-	_, err = open(t, dir, "None", memplan.Machine{})
-	require.ErrorContains(t, err, `could not restore state from checkpoint: [memorymanager] configured policy "None" differs from state checkpoint policy "Static"`)
-	require.ErrorContains(t, err, `please drain this node and delete the memory manager checkpoint file "`+s.file.Path()+`" before restarting Kubelet`)
+	s, err = open(t, dir, "None", memplan.Machine{})
+	require.NoError(t, err, "a file with records, too")
+	require.Contains(t, content(t, dir), `"policyName":"None","machineState":{}`)
+	require.Equal(t, []Block{{NUMAAffinity: []int{1}, Type: "memory", Size: 2 * gi}}, s.GetMemoryBlocks("ordinary", "app"))
+	require.Len(t, s.GetPodMemoryBlocks("whole"), 1)
+	require.NoError(t, s.Replace(s.Host().Records().With("ordinary", memplan.PodRecord{})), "a pod ends")
+
+	s, err = open(t, dir, "Static", testMachine(t, 16*gi))
+	require.NoError(t, err)
+	require.Nil(t, s.GetMemoryBlocks("ordinary", "app"))
+	require.EqualValues(t, 4*gi, s.GetMachineState()[0].MemoryMap["memory"].Reserved, "what the others hold is charged as before")
 }
 
 // TestVersions reads each version of the file. That they are those of older
