@@ -65,6 +65,9 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 			m.sharing.Store(containerKey{plan.UID, container.Name}, true)
 		}
 		m.tellIneligible(logger, plan, wanted, false)
+		if plan.BudgetCPUs() > 0 {
+			return m.complete(logger, plan, wanted)
+		}
 		return nil
 	}
 	m.mu.Lock()
@@ -87,6 +90,23 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 		return m.refuse(logger, plan.UID, err)
 	}
 	logger.V(2).Info("Allocated CPUs to a container", "cpus", record.Containers[container.Name], "affinity", affinity.Nodes)
+	return nil
+}
+
+// complete gives a container that shares its pod's CPUs its entry in the record of
+// the pod, if a kubelet stopped before it had written that.
+func (m *manager) complete(logger klog.Logger, plan podplan.Pod, wanted podplan.Container) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	view := m.view()
+	record, err := m.node.PlanContainer(view, plan, wanted, numa.Hint{Any: true})
+	if err == nil && !record.Equals(view.Record(plan.UID)) {
+		logger.Info("Completing the CPUs of a pod within what is recorded of it", "before", view.Record(plan.UID), "after", record)
+		err = m.change(podRequest{plan: plan}, record)
+	}
+	if err != nil {
+		return m.refuse(logger, plan.UID, err)
+	}
 	return nil
 }
 

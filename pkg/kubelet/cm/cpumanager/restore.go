@@ -3,6 +3,8 @@
 package cpumanager
 
 import (
+	"slices"
+
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
@@ -44,7 +46,14 @@ func (m *manager) restore(logger klog.Logger) error {
 		r.Pod = toPlan(entry.CPUSet)
 		records[uid] = r
 	}
+	for uid, r := range records {
+		if repaired := r.Repaired(); !repaired.Equals(r) {
+			logger.Error(nil, "The state file has a pod with containers outside of its CPUs; what these have counts", "podUID", uid, "recorded", r, "taken", repaired)
+			records[uid] = repaired
+		}
+	}
 	m.dropOffline(logger, records)
+	m.dropDoubled(logger, records)
 	m.committed = cpuplan.NewState(records)
 	m.logOddities(logger)
 	content := m.contentOf(m.committed)
@@ -87,6 +96,26 @@ func (m *manager) dropOffline(logger klog.Logger, records map[string]cpuplan.Rec
 			}
 		}
 		records[uid] = left
+	}
+}
+
+// dropDoubled undoes pods that do not run and hold CPUs that another pod holds,
+// too, according to the file. They are allocated anew when they are admitted
+// again. Pods that run keep what they have.
+func (m *manager) dropDoubled(logger klog.Logger, records map[string]cpuplan.Record) {
+	count := map[int]int{}
+	for _, r := range records {
+		for _, cpu := range r.CPUs().List() {
+			count[cpu]++
+		}
+	}
+	for uid, r := range records {
+		held := r.CPUs().List()
+		if m.runningBefore[uid] || !slices.ContainsFunc(held, func(cpu int) bool { return count[cpu] > 1 }) {
+			continue
+		}
+		logger.Error(nil, "Dropping the CPUs of a pod that does not run: another pod has some of them, too", "podUID", uid, "cpus", r.CPUs())
+		delete(records, uid)
 	}
 }
 

@@ -12,20 +12,24 @@ import (
 // PlanContainer returns the pod's record with the container's exclusive CPUs in
 // it. A container that asks for none, or that holds CPUs already, leaves the
 // record as it is: what is recorded wins over the request. A pod that was
-// allocated as a whole is completed as one, whatever the scope is now.
+// allocated as a whole is completed as one, whatever the scope is now, and even
+// for a container that asks for none.
 //
 // The CPUs come from the affinity's nodes first. Within the same nodes, CPUs of
 // the pod's own ended init containers are reused before others are taken, and an
 // init container gets its CPUs out of those that the containers after it are
 // going to get, so that a pod does not hold more than its largest phase uses.
 func (n *Node) PlanContainer(s State, pod podplan.Pod, container podplan.Container, affinity numa.Hint) (Record, error) {
-	record := s.Record(pod.UID)
+	record := adopted(pod, s.Record(pod.UID))
 	count := pod.ExclusiveCPUs(container)
-	if _, held := record.Containers[container.Name]; held || count == 0 {
+	if _, held := record.Containers[container.Name]; held {
 		return record, nil
 	}
 	if !record.Pod.IsEmpty() {
-		return n.PlanPod(s, pod, affinity)
+		return n.PlanPod(s.With(pod.UID, record), pod, affinity)
+	}
+	if count == 0 {
+		return record, nil
 	}
 	reusable := n.reusable(pod, record, container.Name)
 	free := n.offer(n.Free(s))
@@ -46,9 +50,9 @@ func (n *Node) PlanContainer(s State, pod podplan.Pod, container podplan.Contain
 // whole: the budget's CPUs, carved as podplan says. A budget that is not a
 // whole number of CPUs leaves the record as it is, and so does a record that
 // is complete. Where containers are missing in a record they are carved out of
-// the CPUs that the pod holds, and nothing that is recorded moves.
+// the CPUs that the pod holds; see complete.
 func (n *Node) PlanPod(s State, pod podplan.Pod, affinity numa.Hint) (Record, error) {
-	record := s.Record(pod.UID)
+	record := adopted(pod, s.Record(pod.UID))
 	budget := pod.BudgetCPUs()
 	if budget == 0 || n.holdsAll(pod, record) {
 		return record, nil
@@ -60,34 +64,72 @@ func (n *Node) PlanPod(s State, pod podplan.Pod, affinity numa.Hint) (Record, er
 	if record.Pod.IsEmpty() && len(record.Containers) > 0 {
 		return n.planRest(s, pod, affinity)
 	}
+	if !record.Pod.IsEmpty() {
+		next, err := n.complete(record, shares)
+		if err == nil || len(record.Containers) > 0 {
+			return next, err
+		}
+		// No container has anything yet: the pod is placed anew.
+		s, record = s.Without(pod.UID), Record{}
+	}
 	free := n.offer(n.Free(s))
-	fresh := record.Pod.IsEmpty()
-	if fresh {
-		if n.options.FullPCPUsOnly {
-			if err := n.checkWholeCores("", free, budget); err != nil {
-				return Record{}, err
-			}
+	if n.options.FullPCPUsOnly {
+		if err := n.checkWholeCores("", free, budget); err != nil {
+			return Record{}, err
 		}
-		record.Pod, err = n.allocate(free, Set{}, budget, affinity)
-		if err != nil {
-			return Record{}, fmt.Errorf("%w (the pod budget; %s)", err, n.describe(free))
-		}
+	}
+	record.Pod, err = n.allocate(free, Set{}, budget, affinity)
+	if err != nil {
+		return Record{}, fmt.Errorf("%w (the pod budget; %s)", err, n.describe(free))
 	}
 	next, err := n.carve(record, shares)
 	if err != nil {
-		mixed, ok := Record{}, false
-		if fresh {
-			mixed, ok = n.carveMixed(err, free, pod, shares, affinity)
-		}
+		mixed, ok := n.carveMixed(err, free, pod, shares, affinity)
 		if !ok {
 			return Record{}, err
 		}
 		next = mixed
 	}
-	if fresh {
-		next = n.suitSlices(free, next, shares, affinity)
-	}
+	next = n.suitSlices(free, next, shares, affinity)
 	return next, n.checkSharedPool(s, pod.UID, next)
+}
+
+// complete carves the containers that a record lacks out of the pod's CPUs, as
+// after a kubelet that stopped between two writes of its state file. What is
+// recorded does not move, unless the rest does not come out even beside it: then
+// the pod's CPUs are carved anew, and if they are not whole cores, slices of them
+// are not either.
+func (n *Node) complete(record Record, shares []podplan.Share) (Record, error) {
+	next, err := n.carve(record, shares)
+	anyCores := *n
+	anyCores.options.FullPCPUsOnly = false
+	for _, retry := range []struct {
+		node   *Node
+		record Record
+	}{{n, Record{Pod: record.Pod}}, {&anyCores, record}} {
+		if err == nil {
+			break
+		}
+		if other, errOther := retry.node.carve(retry.record, shares); errOther == nil {
+			return other, nil
+		}
+	}
+	return next, err
+}
+
+// adopted returns the record of a pod with a budget that has no CPUs as a pod but
+// containers that share: they can have theirs only of a pod that was allocated as a
+// whole, by a kubelet that knew of its CPUs. Those of its containers are its CPUs.
+func adopted(pod podplan.Pod, record Record) Record {
+	if !record.Pod.IsEmpty() || record.CPUs().Size() > pod.BudgetCPUs() {
+		return record
+	}
+	for _, c := range pod.Containers {
+		if _, held := record.Containers[c.Name]; held && pod.ExclusiveCPUs(c) == 0 {
+			return Record{Pod: record.CPUs(), Containers: record.Containers}
+		}
+	}
+	return record
 }
 
 // planRest completes a pod whose containers were allocated one by one, before

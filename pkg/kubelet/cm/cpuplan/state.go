@@ -47,6 +47,25 @@ func (r Record) String() string {
 	return strings.Join(parts, " ")
 }
 
+// Repaired returns the record of a pod whose containers all lie within its CPUs.
+// They can lie outside of them in what the kubelet's own CPU manager leaves behind
+// when it stops while it writes a pod that it places a second time: the new CPUs
+// of the pod and the old ones of its containers, which run there. So these count,
+// with as many more of the pod's as its number of CPUs allows; where they are more
+// than that, the pod goes on with what its containers have.
+func (r Record) Repaired() Record {
+	held := Record{Containers: r.Containers}.CPUs()
+	if r.Pod.IsEmpty() || held.Difference(r.Pod).IsEmpty() {
+		return r
+	}
+	left := r.Pod.Size() - held.Size()
+	if left < 0 {
+		return Record{Containers: r.Containers}
+	}
+	rest := r.Pod.Difference(held).List()
+	return Record{Pod: held.Union(NewSet(rest[:left]...)), Containers: r.Containers}
+}
+
 // with returns a copy of the record in which the container holds cpus.
 func (r Record) with(container string, cpus Set) Record {
 	containers := maps.Clone(r.Containers)

@@ -35,12 +35,18 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 		return err
 	}
 	c, ok := spec.Container(container.Name)
-	if !ok || len(spec.ExclusiveMemory(c)) == 0 {
+	exclusive := ok && len(spec.ExclusiveMemory(c)) > 0
+	if exclusive {
+		metrics.MemoryManagerPinningRequestTotal.Inc()
+	} else {
 		logger.V(5).Info("The container gets no memory of its own", "managed", spec.Managed, "guaranteed", c.Guaranteed)
 		m.tellIneligible(logger, pod, container.Name)
-		return nil
+		if !ok || len(spec.BudgetMemory()) == 0 {
+			return nil
+		}
+		// It may lack its part of a pod that was allocated as a whole, if a
+		// kubelet stopped before it had written that.
 	}
-	metrics.MemoryManagerPinningRequestTotal.Inc()
 	affinity := m.affinityOf(logger, spec, container.Name)
 	record, err := m.host(spec.UID).PlanContainer(spec, container.Name, affinity)
 	return m.settle(logger, podRequest{pod: spec}, record, err)

@@ -15,17 +15,17 @@ import (
 // or had it and ended. In a pod that was allocated as a whole, missing
 // containers are carved out of what the pod has.
 func (h Host) PlanContainer(pod podplan.Pod, name string, affinity numa.Hint) (PodRecord, error) {
-	record := h.records.Pod(pod.UID)
+	record := adopted(pod, h.records.Pod(pod.UID))
 	c, ok := pod.Container(name)
 	if !ok {
 		return record, nil
 	}
+	if record.Whole() {
+		return complete(pod, record), nil
+	}
 	request := pod.ExclusiveMemory(c)
 	if len(request) == 0 {
 		return record, nil
-	}
-	if record.Whole() {
-		return complete(pod, record), nil
 	}
 	if _, ok := record.Containers[name]; ok || hasEnded(pod, record, c) {
 		return record, nil

@@ -3,6 +3,8 @@
 package memplan
 
 import (
+	"slices"
+
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
@@ -17,7 +19,7 @@ import (
 // It fails with podplan.EmptyPoolError or podplan.OverBudgetError for a budget
 // that cannot be carved, and with a Refusal when there is no room.
 func (h Host) PlanPod(pod podplan.Pod, affinity numa.Hint, near Near) (PodRecord, error) {
-	record := h.records.Pod(pod.UID)
+	record := adopted(pod, h.records.Pod(pod.UID))
 	switch {
 	case record.Whole():
 		return complete(pod, record), nil
@@ -72,9 +74,34 @@ func (h Host) planEach(pod podplan.Pod, affinity numa.Hint) (PodRecord, error) {
 	return h.records.Pod(pod.UID), nil
 }
 
+// adopted returns the record of a pod with a budget that has nothing as a pod but
+// containers that share: they can have theirs only of a pod that was allocated as
+// a whole, by a kubelet that knew of its memory. What they have together, but no
+// more than the budget, is the pod's, so that what they share counts once.
+func adopted(pod podplan.Pod, record PodRecord) PodRecord {
+	budget := pod.BudgetMemory()
+	shares := slices.ContainsFunc(pod.Containers, func(c podplan.Container) bool {
+		return len(record.Containers[c.Name]) > 0 && len(pod.ExclusiveMemory(c)) == 0
+	})
+	if record.Whole() || len(budget) == 0 || !shares {
+		return record
+	}
+	total := podplan.Memory{}
+	for b := range record.Charges() {
+		total[b.Resource] = min(budget[b.Resource], add(total[b.Resource], b.Size))
+	}
+	record.Pod = blocksOf(total, record.Nodes())
+	record.asked = &pod
+	return record
+}
+
 // complete carves the containers that have no entry out of what the pod has.
-// A pod that can no longer be carved keeps what it has: it runs.
+// A pod that can no longer be carved keeps what it has: it runs. So does one that
+// is not managed any more, of which it is not known which containers would share.
 func complete(pod podplan.Pod, record PodRecord) PodRecord {
+	if !pod.Managed {
+		return record
+	}
 	total := podplan.Memory{}
 	for _, b := range record.Pod {
 		total[b.Resource] = add(total[b.Resource], b.Size)
