@@ -5,6 +5,7 @@ package managers
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,12 +41,17 @@ import (
 //	  what the managers read of the machine
 //	restart [policy=P] [scope=S] [gates=on|off] [reserved=(CPUs)] ...
 //	  a new kubelet, with the CPU manager's options that are given here, admits
-//	  all pods again; says what moved or was written
+//	  all pods again; says what moved or was written. terminating=(NAME,...): pods
+//	  that it does not admit again, since they are on their way out
 //	admit
 //	  a pod as simnode.ParsePod reads it
 //	start NAME, remove NAME, state
 //	vanish NAME: the pod goes and nobody tells the managers
 //	restart-containers NAME: the kubelet tells the topology manager again
+//	lose NAME [cpu=(PART,...)] [memory=(PART,...)], misplace NAME [cpu=(CPUs)]
+//	  [memory=(nodes)]: what a kubelet leaves behind that stops between two writes;
+//	  see lose and misplace
+//	start NAME until=CONTAINER: only the containers before that one
 //	affinity: what the topology manager tells about the pods' containers
 //	calls: what the device provider was asked to allocate since the last time
 //
@@ -94,6 +100,12 @@ func TestScripts(t *testing.T) {
 				}
 				require.NoError(t, n.CheckAdmitted(pod), d.Pos)
 				return n.Describe(pod)
+			case "lose":
+				lose(t, n, d)
+				return ""
+			case "misplace":
+				misplace(t, n, d)
+				return ""
 			case "affinity":
 				return n.Affinities(n.Active())
 			case "calls":
@@ -116,7 +128,12 @@ func TestScripts(t *testing.T) {
 					require.NoError(t, n.End(pod.Name))
 					return ""
 				}
-				require.NoError(t, n.StartContainers(pod))
+				for c := range simnode.Containers(pod) {
+					if d.HasArg("until") && c.Name == d.CmdArgs[1].Vals[0] {
+						break
+					}
+					require.NoError(t, n.StartContainer(pod, c))
+				}
 				return n.Describe(pod)
 			case "state":
 				var b strings.Builder
@@ -145,6 +162,10 @@ func restart(n *simnode.Node, d *datadriven.TestData) string {
 	}
 	var out, after strings.Builder
 	for _, pod := range n.Active() {
+		if slices.Contains(argOf(d, "terminating"), pod.Name) {
+			after.WriteString(n.Describe(pod))
+			continue
+		}
 		if result := n.Admit(pod); !result.Admit {
 			fmt.Fprintf(&out, "%s killed: %s: %s\n", pod.Name, result.Reason, result.Message)
 		}
@@ -160,6 +181,15 @@ func restart(n *simnode.Node, d *datadriven.TestData) string {
 		return "nothing moved, nothing written\n"
 	}
 	return out.String()
+}
+
+func argOf(d *datadriven.TestData, key string) []string {
+	for _, arg := range d.CmdArgs {
+		if arg.Key == key {
+			return arg.Vals
+		}
+	}
+	return nil
 }
 
 func configure(n *simnode.Node, d *datadriven.TestData) {
@@ -234,6 +264,7 @@ func configure(n *simnode.Node, d *datadriven.TestData) {
 			var err error
 			n.Devices, err = n.ParseDevices(arg.Vals)
 			require.NoError(n.TB, err)
+		case "terminating":
 		case "prefer-closest":
 			n.TopologyOptions[topologymanager.PreferClosestNUMANodes] = "true"
 		default:

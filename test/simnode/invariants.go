@@ -99,6 +99,9 @@ func (n *Node) CheckInvariants() error {
 	if n.CPUOptions[cpumanager.StrictCPUReservationOption] == "true" && !free.IsSubsetOf(n.Reserved()) {
 		free = free.Difference(n.Reserved())
 	}
+	if n.CPUPolicy == "none" {
+		return nil // which keeps no pool
+	}
 	shared := n.CPU.State().GetDefaultCPUSet()
 	if !free.IsEmpty() && !n.removed && !free.Equals(shared) {
 		return fmt.Errorf("the node shared pool is %s, no pod has %s", shared, free)
