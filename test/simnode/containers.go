@@ -4,6 +4,7 @@ package simnode
 
 import (
 	"fmt"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
@@ -20,6 +21,24 @@ func (n *Node) Running() containermap.ContainerMap {
 		}
 	}
 	return containers
+}
+
+// ContainersOf is the pod's containers that the runtime knows, IDs by name.
+func (n *Node) ContainersOf(pod *v1.Pod) map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.containers[string(pod.UID)])
+}
+
+// Found notes a container that runs since before any kubelet of the node.
+func (n *Node) Found(pod *v1.Pod, c *v1.Container) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	uid := string(pod.UID)
+	if n.containers[uid] == nil {
+		n.containers[uid] = map[string]string{}
+	}
+	n.containers[uid][c.Name] = fmt.Sprintf("%s-%s", uid, c.Name)
 }
 
 // StartContainer tells the managers of a container that is about to start; one

@@ -22,7 +22,8 @@ func (n *Node) carve(record Record, shares []podplan.Share) (Record, error) {
 	if next.Containers == nil {
 		next.Containers = map[string]Set{}
 	}
-	pool := record.Pod
+	shared := recordedPool(record, shares)
+	pool := record.Pod.Difference(shared)
 	var wanted []podplan.Share
 	for _, share := range longRunning(shares) {
 		if cpus, held := next.Containers[share.Container.Name]; held {
@@ -39,6 +40,9 @@ func (n *Node) carve(record Record, shares []podplan.Share) (Record, error) {
 		next.Containers[share.Container.Name] = taken[i]
 	}
 	pool = pool.Difference(union(taken))
+	if !shared.IsEmpty() {
+		pool = shared
+	}
 	// What the sidecars declared so far have left, and where those that share run.
 	left, busy := record.Pod, Set{}
 	for _, share := range shares {
@@ -68,6 +72,16 @@ func (n *Node) carve(record Record, shares []podplan.Share) (Record, error) {
 		}
 	}
 	return next, nil
+}
+
+// recordedPool is the pod shared pool of a record, as its containers have it.
+func recordedPool(record Record, shares []podplan.Share) (pool Set) {
+	for _, share := range shares {
+		if share.Slice == 0 && share.Container.Kind.LongRunning() {
+			pool = pool.Union(record.Containers[share.Container.Name])
+		}
+	}
+	return pool
 }
 
 func (n *Node) slicesInOrder(pool Set, wanted []podplan.Share) ([]Set, error) {
