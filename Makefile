@@ -87,6 +87,20 @@ bench: | $(BIN) ## measure our packages beside the kubelet's own, about 10 minut
 	@go test -p 1 ./test/differential/... -run - -bench . -benchtime $(BENCHTIME) -timeout 60m | tee $(OUT)/bench.txt
 	@echo "make bench: the output is in $(OUT)/bench.txt"
 
+# The modules are compiled one after the other: each is most of a kubelet.
+.PHONY: statefiles
+statefiles: ## have Kubernetes 1.35, 1.36 and 1.37 write state files and start on ours (test/upgrade/testdata); minutes of compiling
+	@echo "statefiles: ours"
+	@go test ./test/upgrade -count=1 -run 'TestCases|TestFiles' -rewrite
+	@for release in v1.35 v1.36 v1.37; do \
+		echo "statefiles: $$release"; \
+		(cd hack/statefiles/$$release && GOWORK=off GOFLAGS= go run . $(CURDIR)/test/upgrade/testdata); \
+	done
+	@echo "statefiles: what podslice does with them"
+	@go test ./test/upgrade -count=1 -run 'TestFromOtherReleases|TestGoingBack' -rewrite
+	@go test ./test/upgrade -count=1
+	@echo "statefiles: done; read the difference"
+
 .PHONY: test-long
 test-long: SCENARIOS ?= 100000
 test-long: ## 100,000 scenarios beside the kubelet's own managers, some under the race detector, about an hour (SCENARIOS=n)
