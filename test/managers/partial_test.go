@@ -54,7 +54,8 @@ func loseParts[E, P any, M ~map[string]map[string]E, N ~map[string]P](entries M,
 
 // misplace writes other CPUs or NUMA nodes for a pod as a whole into the state
 // files, as a kubelet leaves them that places a running pod a second time and
-// stops on the way: cpu=(CPUs), memory=(nodes).
+// stops on the way: cpu=(CPUs), memory=(nodes); or, with default=(CPUs), another
+// shared pool, as one does that stops before it has written that.
 func misplace(t *testing.T, n *simnode.Node, d *datadriven.TestData) {
 	uid := string(n.Pod(d.CmdArgs[0].Key).UID)
 	for _, arg := range d.CmdArgs[1:] {
@@ -65,6 +66,8 @@ func misplace(t *testing.T, n *simnode.Node, d *datadriven.TestData) {
 			editCPUs(t, n, func(data *cpustate.CPUManagerCheckpointData) {
 				data.PodEntries[uid] = cpustate.PodEntry{CPUSet: set}
 			})
+		case "default":
+			editCPUs(t, n, func(data *cpustate.CPUManagerCheckpointData) { data.DefaultCPUSet = set.String() })
 		case "memory":
 			editMemory(t, n, func(data *memorystate.MemoryManagerCheckpointData) {
 				blocks := data.PodEntries[uid].MemoryBlocks

@@ -49,7 +49,7 @@ import (
 //	vanish NAME: the pod goes and nobody tells the managers
 //	restart-containers NAME: the kubelet tells the topology manager again
 //	lose NAME [cpu=(PART,...)] [memory=(PART,...)], misplace NAME [cpu=(CPUs)]
-//	  [memory=(nodes)]: what a kubelet leaves behind that stops between two writes;
+//	  [default=(CPUs)] [memory=(nodes)]: what a kubelet leaves behind that stops between two writes;
 //	  see lose and misplace
 //	start NAME until=CONTAINER: only the containers before that one
 //	affinity: what the topology manager tells about the pods' containers
