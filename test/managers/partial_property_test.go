@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/test/simnode"
+	"github.com/podslice/podslice/test/simnode/script"
 )
 
 // TestPartialRecords loses random parts of what is recorded of random pods, be
@@ -48,15 +49,15 @@ func TestPartialRecords(t *testing.T) {
 
 			left := map[string]bool{}
 			for _, pod := range n.Active() {
-				d := &datadriven.TestData{CmdArgs: []datadriven.CmdArg{
+				lost := script.Command{Args: []datadriven.CmdArg{
 					{Key: pod.Name},
 					{Key: "cpu", Vals: randomParts(r, pod, !n.CPU.GetPodCPUs(string(pod.UID)).IsEmpty())},
 					{Key: "memory", Vals: randomParts(r, pod, len(n.Memory.GetPodMemory(string(pod.UID))) > 0)},
 				}}
-				lose(t, n, d)
+				lose(t, n, lost)
 				for c := range simnode.Containers(pod) {
-					lost := d.CmdArgs[1].Vals
-					left[pod.Name+"/"+c.Name] = !slices.Contains(lost, c.Name) && !slices.Contains(lost, "all")
+					parts := lost.Args[1].Vals
+					left[pod.Name+"/"+c.Name] = !slices.Contains(parts, c.Name) && !slices.Contains(parts, "all")
 				}
 			}
 			before, whole := own(n), n.TopologyPolicy != "none" && n.Scope == "pod"

@@ -9,21 +9,33 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/cpuset"
 
 	cpustate "github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/state"
 	memorystate "github.com/podslice/podslice/pkg/kubelet/cm/memorymanager/state"
 	"github.com/podslice/podslice/test/simnode"
+	"github.com/podslice/podslice/test/simnode/script"
 )
+
+// partial is the commands of scripts that leave behind what a kubelet does that stops
+// between two writes: lose NAME and misplace NAME.
+func partial(t *testing.T, r *script.Runner) map[string]func(script.Command) (string, error) {
+	run := func(f func(*testing.T, *simnode.Node, script.Command)) func(script.Command) (string, error) {
+		return func(c script.Command) (string, error) {
+			f(t, r.Node, c)
+			return "", nil
+		}
+	}
+	return map[string]func(script.Command) (string, error){"lose": run(lose), "misplace": run(misplace)}
+}
 
 // lose takes parts of a pod's record out of the state files, as a kubelet leaves
 // them that stops between two writes: cpu=(PART,...) and memory=(PART,...), where
 // PART is the name of a container, "pod" or "all".
-func lose(t *testing.T, n *simnode.Node, d *datadriven.TestData) {
-	uid := string(n.Pod(d.CmdArgs[0].Key).UID)
-	for _, arg := range d.CmdArgs[1:] {
+func lose(t *testing.T, n *simnode.Node, c script.Command) {
+	uid := string(n.Pod(c.Args[0].Key).UID)
+	for _, arg := range c.Args[1:] {
 		gone := func(part string) bool { return slices.Contains(arg.Vals, part) || slices.Contains(arg.Vals, "all") }
 		switch arg.Key {
 		case "cpu":
@@ -33,7 +45,7 @@ func lose(t *testing.T, n *simnode.Node, d *datadriven.TestData) {
 				loseParts(data.Entries, data.PodEntries, uid, gone)
 			})
 		default:
-			t.Fatalf("%s: cannot lose %q", d.Pos, arg.Key)
+			t.Fatalf("cannot lose %q", arg.Key)
 		}
 	}
 }
@@ -56,11 +68,11 @@ func loseParts[E, P any, M ~map[string]map[string]E, N ~map[string]P](entries M,
 // files, as a kubelet leaves them that places a running pod a second time and
 // stops on the way: cpu=(CPUs), memory=(nodes); or, with default=(CPUs), another
 // shared pool, as one does that stops before it has written that.
-func misplace(t *testing.T, n *simnode.Node, d *datadriven.TestData) {
-	uid := string(n.Pod(d.CmdArgs[0].Key).UID)
-	for _, arg := range d.CmdArgs[1:] {
+func misplace(t *testing.T, n *simnode.Node, c script.Command) {
+	uid := string(n.Pod(c.Args[0].Key).UID)
+	for _, arg := range c.Args[1:] {
 		set, err := cpuset.Parse(strings.Join(arg.Vals, ","))
-		require.NoError(t, err, d.Pos)
+		require.NoError(t, err)
 		switch arg.Key {
 		case "cpu":
 			editCPUs(t, n, func(data *cpustate.CPUManagerCheckpointData) {
@@ -76,7 +88,7 @@ func misplace(t *testing.T, n *simnode.Node, d *datadriven.TestData) {
 				}
 			})
 		default:
-			t.Fatalf("%s: cannot misplace %q", d.Pos, arg.Key)
+			t.Fatalf("cannot misplace %q", arg.Key)
 		}
 	}
 }

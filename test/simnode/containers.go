@@ -3,6 +3,7 @@
 package simnode
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -81,9 +82,10 @@ func (n *Node) StartContainers(pod *v1.Pod) error {
 // End is the end of a pod: its containers are removed, if any has been started,
 // and then the pod itself. A kubelet tells only the topology manager of containers
 // that have gone; the others find out when they look at the active pods. For that,
-// see Vanish.
+// see Vanish. An error does not keep the pod from ending.
 func (n *Node) End(name string) error {
 	n.removed = true
+	var errs []error
 	if pod := n.Pod(name); pod != nil {
 		n.mu.Lock()
 		ids := n.containers[string(pod.UID)]
@@ -91,14 +93,12 @@ func (n *Node) End(name string) error {
 		n.mu.Unlock()
 		for c := range Containers(pod) {
 			if id := ids[c.Name]; id != "" {
-				if err := n.removeContainer(id); err != nil {
-					return err
-				}
+				errs = append(errs, n.removeContainer(id))
 			}
 		}
 	}
 	n.Remove(name)
-	return nil
+	return errors.Join(errs...)
 }
 
 // Vanish is the end of a pod of which the managers are not told.
@@ -120,4 +120,12 @@ func (n *Node) removeContainer(id string) error {
 		return err
 	}
 	return n.Topology.RemoveContainer(n.Logger, id)
+}
+
+// LoseContainers lets the runtime forget the pod's containers, of which nobody is
+// told.
+func (n *Node) LoseContainers(pod *v1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.containers, string(pod.UID))
 }

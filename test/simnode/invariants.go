@@ -24,15 +24,16 @@ type Holdings struct {
 // HoldingsOf is the CPUs of the pod.
 func (n *Node) HoldingsOf(pod *v1.Pod) Holdings {
 	uid := string(pod.UID)
+	state := n.CPU.State()
 	h := Holdings{All: n.CPU.GetPodCPUs(uid), Slices: map[string]cpuset.CPUSet{}}
 	for l, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			c := &list[i]
-			cpus := n.CPU.GetCPUAffinity(uid, c.Name)
 			level := n.CPU.GetResourceIsolationLevel(pod, c)
 			if level == cmqos.ResourceIsolationHost {
 				continue
 			}
+			cpus, _ := state.GetCPUSet(uid, c.Name)
 			h.All = h.All.Union(cpus)
 			if standardInit := l == 0 && c.RestartPolicy == nil; standardInit {
 				continue // it has ended when others run
@@ -52,11 +53,13 @@ func (n *Node) HoldingsOf(pod *v1.Pod) Holdings {
 //   - what a pod has are online CPUs, none is another pod's or in the node
 //     shared pool;
 //   - in a pod no CPU is in two slices, or in a slice and the pod shared pool;
-//   - pods that were admitted under full-pcpus-only share no core with another
-//     pod, and their slices none with each other or the pod shared pool;
+//   - slices of pods that were admitted under full-pcpus-only share no core with
+//     each other or the pod shared pool, as long as no thread of theirs has gone
+//     offline or come online;
 //   - the node shared pool is all that no pod has, but for the CPUs of a strict
 //     reservation as long as others are left. A pod that is gone has its CPUs
-//     until the managers look at the active pods again, at the next admission.
+//     until the managers look at the active pods again, when a pod is admitted.
+//     Under the policy none there is no such pool.
 //
 // That reserved CPUs are not given out is checked where pods are admitted, since
 // a reservation that grows takes no running pod's CPUs.
@@ -79,8 +82,7 @@ func (n *Node) CheckInvariants() error {
 			return fmt.Errorf("pod %s: %w", pod.Name, err)
 		}
 		taken["pod "+pod.Name] = h.All
-		if n.wholeCores[pod.Name] {
-			taken["pod "+pod.Name] = n.siblings(h.All)
+		if whole := n.siblings(h.All); n.wholeCores[pod.Name] && whole.Equals(h.All) {
 			for name, cpus := range parts {
 				parts[name] = n.siblings(cpus)
 			}
@@ -99,7 +101,7 @@ func (n *Node) CheckInvariants() error {
 	if n.CPUOptions[cpumanager.StrictCPUReservationOption] == "true" && !free.IsSubsetOf(n.Reserved()) {
 		free = free.Difference(n.Reserved())
 	}
-	if n.CPUPolicy == "none" {
+	if n.CPUPolicy == string(cpumanager.PolicyNone) {
 		return nil // which keeps no pool
 	}
 	shared := n.CPU.State().GetDefaultCPUSet()

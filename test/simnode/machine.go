@@ -74,10 +74,14 @@ func (n *Node) Reserved() cpuset.CPUSet {
 
 // ReadTopology is what the CPU manager reads.
 func (n *Node) ReadTopology() *topology.CPUTopology {
+	if n.readOf == n.Info {
+		return n.read
+	}
 	read, err := topology.Discover(n.Logger, n.Info)
 	if err != nil {
 		n.TB.Fatal(err)
 	}
+	n.read, n.readOf = read, n.Info
 	return read
 }
 

@@ -7,7 +7,9 @@
 package simnode
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +32,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager"
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/topology"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memorymanager"
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
@@ -48,6 +51,9 @@ type Settings struct {
 	Reserve         int
 	CPUOptions      map[string]string
 	TopologyOptions map[string]string
+	// Period is the CPU manager's reconcile period; 0 means an hour, so that
+	// nothing happens by itself.
+	Period time.Duration
 }
 
 // Kubelet is the three managers of one start of the kubelet.
@@ -71,12 +77,21 @@ type Node struct {
 	// Logger is what the managers log to; without one they are silent.
 	Logger klog.Logger
 
-	// wholeCores are the pods that were admitted under full-pcpus-only.
+	// Wrap, if it is set, may put other managers in the place of those that a
+	// kubelet starts with, for tests of tests.
+	Wrap func(Kubelet) Kubelet
+
+	// gate is what the feature gates were last set to; nil before that.
+	gate *bool
+	// wholeCores are the pods that got their CPUs under full-pcpus-only.
 	wholeCores map[string]bool
-	// removed is whether pods have gone since the last admission.
+	// removed is whether pods have gone since a pod was last admitted.
 	removed bool
 	stop    context.CancelFunc
 	sources *sources
+	// read is what the CPU manager reads of the machine readOf.
+	read   *topology.CPUTopology
+	readOf *cadvisorapi.MachineInfo
 
 	// mu guards what follows, which managers ask for in the background too.
 	mu   sync.Mutex
@@ -135,8 +150,18 @@ type sources struct{ stopped atomic.Bool }
 func (*sources) AddSource(string) {}
 func (s *sources) AllReady() bool { return !s.stopped.Load() }
 
-// GetPodStatus has nothing to reconcile: what is looked at are decisions.
-func (n *Node) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }
+// GetPodStatus says that every container that was started runs.
+func (n *Node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var status v1.PodStatus
+	for name, id := range n.containers[string(uid)] {
+		status.ContainerStatuses = append(status.ContainerStatuses, v1.ContainerStatus{
+			Name: name, ContainerID: "sim://" + id, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+		})
+	}
+	return status, true
+}
 
 // UpdateContainerResources accepts everything.
 func (n *Node) UpdateContainerResources(context.Context, string, *runtimeapi.ContainerResources) error {
@@ -148,9 +173,11 @@ func (n *Node) ContainerStatus(context.Context, string, bool) (*runtimeapi.Conta
 	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, nil
 }
 
-// Start begins a kubelet on the node's state files; one that runs is gone before.
-func (n *Node) Start() error {
-	n.Stop()
+// setGates sets the feature gates for the test, if they are others now.
+func (n *Node) setGates() {
+	if n.gate != nil && *n.gate == n.Gate {
+		return
+	}
 	featuregatetesting.SetFeatureGatesDuringTest(n.TB, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
 		features.PodLevelResourceManagers:     n.Gate,
 		features.CPUManagerPolicyAlphaOptions: true,
@@ -158,9 +185,18 @@ func (n *Node) Start() error {
 
 		features.TopologyManagerPolicyAlphaOptions: true,
 	})
+	on := n.Gate
+	n.gate = &on
+}
+
+// Start begins a kubelet on the node's state files; one that runs is gone before.
+func (n *Node) Start() error {
+	n.Stop()
+	n.setGates()
 	var ctx context.Context
 	ctx, n.stop = context.WithCancel(klog.NewContext(context.Background(), n.Logger))
 	n.TB.Cleanup(n.stop)
+	n.sources = &sources{}
 	reservedMemory := resource.MustParse("1Gi")
 	reservation := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(max(n.ReservedCPUs.Size(), n.Reserve)), resource.DecimalSI),
@@ -176,16 +212,18 @@ func (n *Node) Start() error {
 		n.Devices.store = k.Topology
 		k.Topology.AddHintProvider(n.Logger, n.Devices)
 	}
-	if k.CPU, err = cpumanager.NewManager(n.Logger, either(n.CPUPolicy, "static"), n.CPUOptions, time.Hour, n.Info, n.ReservedCPUs, reservation, n.Dir, k.Topology); err != nil {
+	if k.CPU, err = cpumanager.NewManager(n.Logger, cmp.Or(n.CPUPolicy, "static"), n.CPUOptions, cmp.Or(n.Period, time.Hour), n.Info, n.ReservedCPUs, reservation, n.Dir, k.Topology); err != nil {
 		return err
 	}
-	k.Topology.AddHintProvider(n.Logger, k.CPU)
-	if k.Memory, err = memorymanager.NewManager(n.Logger, either(n.MemoryPolicy, "Static"), n.Info, reservation,
+	if k.Memory, err = memorymanager.NewManager(n.Logger, cmp.Or(n.MemoryPolicy, "Static"), n.Info, reservation,
 		[]kubeletconfig.MemoryReservation{{NumaNode: onNode, Limits: v1.ResourceList{v1.ResourceMemory: reservedMemory}}}, n.Dir, k.Topology); err != nil {
 		return err
 	}
+	if n.Wrap != nil {
+		k = n.Wrap(k)
+	}
+	k.Topology.AddHintProvider(n.Logger, k.CPU)
 	k.Topology.AddHintProvider(n.Logger, k.Memory)
-	n.sources = &sources{}
 	if err := k.CPU.Start(ctx, n.Active, n.sources, n, n, n.Running()); err != nil {
 		return err
 	}
@@ -194,13 +232,6 @@ func (n *Node) Start() error {
 	}
 	n.Kubelet = k
 	return nil
-}
-
-func either(given, standard string) string {
-	if given == "" {
-		return standard
-	}
-	return given
 }
 
 // Stop ends the kubelet, if one runs: what its managers are doing they finish,
@@ -221,9 +252,13 @@ func (n *Node) Stop() {
 // Admit asks the topology manager, as the kubelet does for a new pod and, when
 // it starts, for each that it has.
 func (n *Node) Admit(pod *v1.Pod) lifecycle.PodAdmitResult {
-	n.removed = false
+	had := !n.HoldingsOf(pod).All.IsEmpty()
 	result := n.Ask(pod, lifecycle.AddOperation)
-	if result.Admit {
+	if !result.Admit {
+		return result
+	}
+	n.removed = false
+	if !had {
 		n.wholeCores[pod.Name] = n.CPUOptions[cpumanager.FullPCPUsOnlyOption] == "true"
 	}
 	return result
@@ -235,12 +270,13 @@ func (n *Node) Ask(pod *v1.Pod, operation lifecycle.Operation) lifecycle.PodAdmi
 	return n.Topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: n.Active(), Operation: operation})
 }
 
-// Files is the two state files, to see whether something was written.
+// Files is the two state files, as far as there are any, to see whether something
+// was written.
 func (n *Node) Files() string {
 	var all []byte
 	for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
 		data, err := os.ReadFile(filepath.Join(n.Dir, name))
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			n.TB.Fatal(err)
 		}
 		all = append(all, data...)
