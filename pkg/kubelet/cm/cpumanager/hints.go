@@ -28,7 +28,9 @@ func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	if m.node.HasRecord(m.committed, plan) || m.runningBefore[plan.UID] {
 		return true, true
 	}
-	needs = plan.BudgetCPUs() > 0
+	if plan.Budget != nil && m.affinity.Name() == topologymanager.PodTopologyScope {
+		return plan.BudgetCPUs() > 0, false
+	}
 	for _, c := range plan.Containers {
 		needs = needs || plan.ExclusiveCPUs(c) > 0
 	}

@@ -29,7 +29,7 @@ func (n *Node) ContainerHints(s State, pod podplan.Pod, container podplan.Contai
 	if !record.Pod.IsEmpty() {
 		return n.recordedHint(record.Pod), true
 	}
-	return n.freshHints(s, n.reusable(pod, record, container.Name), request, peakCPUs(pod, container))
+	return n.freshHints(s, n.reusable(pod, record, container), request, peakCPUs(pod, container))
 }
 
 // PodHints says where the exclusive CPUs of the whole pod could come from. It

@@ -69,12 +69,16 @@ func (n *Node) Reserved() Set { return n.reserved }
 // Allocatable is the CPUs that pods can get for themselves on an idle node.
 func (n *Node) Allocatable() Set { return n.topology.All().Difference(n.reserved) }
 
-// Shared is the node shared pool: what no pod keeps from others. If a strict
-// reservation that has grown since pods were admitted would leave nothing, it is
-// the reserved CPUs: containers without any cpuset would run on the exclusive
-// ones too.
+// Shared is the node shared pool: what no pod keeps from others. Containers
+// without any cpuset would run on the exclusive CPUs, so it is never empty: if a
+// strict reservation that has grown since pods were admitted would leave nothing,
+// it is those of the reserved CPUs that no pod has; and if pods have them all, as
+// when CPUs went offline, the reserved ones all the same.
 func (n *Node) Shared(s State) Set {
 	if shared := n.unreservedShared(s); !shared.IsEmpty() {
+		return shared
+	}
+	if shared := n.reserved.Difference(s.Assigned()); !shared.IsEmpty() {
 		return shared
 	}
 	return n.reserved

@@ -4,6 +4,7 @@ package cpuplan
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
@@ -31,7 +32,7 @@ func (n *Node) PlanContainer(s State, pod podplan.Pod, container podplan.Contain
 	if count == 0 {
 		return record, nil
 	}
-	reusable := n.reusable(pod, record, container.Name)
+	reusable := n.reusable(pod, record, container)
 	free := n.offer(n.Free(s))
 	if n.options.FullPCPUsOnly {
 		if err := n.checkWholeCores(container.Name, free.Union(reusable), count); err != nil {
@@ -95,10 +96,11 @@ func (n *Node) PlanPod(s State, pod podplan.Pod, affinity numa.Hint) (Record, er
 }
 
 // complete carves the containers that a record lacks out of the pod's CPUs, as
-// after a kubelet that stopped between two writes of its state file. What is
-// recorded does not move, unless the rest does not come out even beside it: then
-// the pod's CPUs are carved anew, and if they are not whole cores, slices of them
-// are not either.
+// after a kubelet that stopped between two writes of its state file, or when all
+// CPUs of a slice have gone offline. What is recorded does not move, unless the
+// rest does not come out even beside it: then the pod shared pool makes room, or
+// else the pod's CPUs are carved anew, and if they are not whole cores, slices of
+// them are not either.
 func (n *Node) complete(record Record, shares []podplan.Share) (Record, error) {
 	next, err := n.carve(record, shares)
 	anyCores := *n
@@ -106,7 +108,7 @@ func (n *Node) complete(record Record, shares []podplan.Share) (Record, error) {
 	for _, retry := range []struct {
 		node   *Node
 		record Record
-	}{{n, Record{Pod: record.Pod}}, {&anyCores, record}} {
+	}{{n, withoutPool(record, shares)}, {n, Record{Pod: record.Pod}}, {&anyCores, record}, {&anyCores, withoutPool(record, shares)}} {
 		if err == nil {
 			break
 		}
@@ -115,6 +117,17 @@ func (n *Node) complete(record Record, shares []podplan.Share) (Record, error) {
 		}
 	}
 	return next, err
+}
+
+// withoutPool returns the record without the containers that share the pod's CPUs.
+func withoutPool(record Record, shares []podplan.Share) Record {
+	for _, share := range shares {
+		if share.Slice == 0 && share.Container.Kind.LongRunning() {
+			record.Containers = maps.Clone(record.Containers)
+			delete(record.Containers, share.Container.Name)
+		}
+	}
+	return record
 }
 
 // adopted returns the record of a pod with a budget that has no CPUs as a pod but
@@ -165,19 +178,21 @@ func (n *Node) holdsAll(pod podplan.Pod, record Record) bool {
 	return !record.IsEmpty()
 }
 
-// reusable is the CPUs of the pod's standard init containers that no other
-// container which runs beside or after them holds. Init containers end before
-// a container that is declared later starts.
-func (n *Node) reusable(pod podplan.Pod, record Record, before string) Set {
+// reusable is the CPUs of the pod's standard init containers that have ended when
+// the container runs, as far as no container that runs beside it holds them. Init
+// containers end before a container that is declared later starts. Later ones have
+// CPUs already if it is this one that has lost its own.
+func (n *Node) reusable(pod podplan.Pod, record Record, container podplan.Container) Set {
 	var ended, kept Set
+	earlier := true
 	for _, c := range pod.Containers {
-		if c.Name == before {
-			break
-		}
 		cpus := record.Containers[c.Name]
-		if c.Kind == podplan.StandardInit {
+		switch {
+		case c.Name == container.Name:
+			earlier = false
+		case earlier && c.Kind == podplan.StandardInit:
 			ended = ended.Union(cpus)
-		} else {
+		case earlier || container.Kind.LongRunning():
 			kept = kept.Union(cpus)
 		}
 	}

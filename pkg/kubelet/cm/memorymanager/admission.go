@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
 
 // admission is the transaction of one pod. While it is open, what the pod takes
@@ -156,7 +157,9 @@ func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	if m.published().Holds(asked) || m.runningBefore[asked.UID] {
 		return true, true
 	}
-	needs = len(asked.PodMemory()) > 0
+	if asked.Budget != nil && m.affinity.Name() == topologymanager.PodTopologyScope {
+		return len(asked.BudgetMemory()) > 0, false
+	}
 	for _, c := range asked.Containers {
 		needs = needs || len(asked.ExclusiveMemory(c)) > 0
 	}
