@@ -103,7 +103,8 @@ statefiles: ## have Kubernetes 1.35, 1.36 and 1.37 write state files and start o
 
 .PHONY: test-long
 test-long: SCENARIOS ?= 100000
-test-long: ## 100,000 scenarios beside the kubelet's own managers, some under the race detector, about an hour (SCENARIOS=n)
+test-long: EVENTS ?= 1000000
+test-long: ## 100,000 scenarios beside the kubelet's own managers, some under the race detector, and a million events on a model, about an hour (SCENARIOS=n EVENTS=n)
 	@echo "make test-long: $(SCENARIOS) scenarios on our CPU manager and on the kubelet's own, state files in memory"
 	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 120m -v -run 'TestScenarios|TestProperties' ./test/differential/cpumanager/scenarios
 	@echo "make test-long: the same with the race detector, a twentieth as many"
@@ -114,6 +115,8 @@ test-long: ## 100,000 scenarios beside the kubelet's own managers, some under th
 	@PODSLICE_SCENARIOS=$$(( $(SCENARIOS) * 10 )) go test -count=1 -timeout 120m -v -run MergesAlike ./test/differential/topologymanager
 	@echo "make test-long: $(SCENARIOS) small pods on all three managers, held against the rules of docs/semantics.md"
 	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 60m -v -run TestShapes ./test/semantics
+	@echo "make test-long: $(EVENTS) events on our managers, held against a plain model"
+	@PODSLICE_EVENTS=$(EVENTS) go test -count=1 -timeout 120m -v -run TestModel ./test/model
 	@echo "make test-long: passed"
 
 .PHONY: faults
