@@ -104,6 +104,24 @@ func TestQuotasOfOtherPods(t *testing.T) {
 	require.Equal(t, "3", quotaOf(m, shared, "a", 0))
 }
 
+// Nothing is recorded under the none policy, so the kubelet's own rules hold, for
+// a pod that had exclusive CPUs, too.
+func TestQuotasUnderThePolicyNone(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
+	gates(t, true)
+	n := newNode(t)
+	db := database("db")
+	n.add(db)
+	require.NoError(t, n.admit(n.start(), db, true))
+	n.policy = PolicyNone
+	m := n.start()
+	require.NoError(t, n.admit(m, db, true))
+	_, known := m.PodQuotaLifted(logger, db, 0)
+	require.False(t, known)
+	require.Equal(t, "6", quotaOf(m, db, "backup-agent", 0))
+	require.Equal(t, "6", quotaOf(m, db, "debugger", 0), "ephemeral")
+}
+
 func TestThePodsQuotaStaysWhereNothingIsLeft(t *testing.T) {
 	logger, _ := ktesting.NewTestContext(t)
 	gates(t, true)

@@ -34,7 +34,8 @@ func (m *manager) CheckResize(_ klog.Logger, admitted, resized *v1.Pod) error {
 	for name, cpus := range record.Containers {
 		held.Containers[name] = uint64(cpus.Size()) * 1000
 	}
-	if changes := podplan.CPUChanges(before, after, held); len(changes) > 0 {
+	whole := m.affinity.Name() == topologymanager.PodTopologyScope
+	if changes := podplan.CPUChanges(before, after, held, whole); len(changes) > 0 {
 		return &topologymanager.ResizeError{Manager: "CPU", Policy: string(m.policy), Changes: changes}
 	}
 	return nil

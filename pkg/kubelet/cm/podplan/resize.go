@@ -24,13 +24,17 @@ type Amounts struct {
 }
 
 // CPUAmounts is what the pod asks for of CPUs. A budget with a fraction is in
-// it, although the pod has nothing exclusive by it.
-func (p Pod) CPUAmounts() Amounts {
+// it, although the pod has nothing exclusive by it. Whole is set for a pod that is
+// allocated as a whole: by such a budget its containers have nothing either.
+func (p Pod) CPUAmounts(whole bool) Amounts {
 	a := Amounts{Containers: map[string]uint64{}}
 	if p.Managed && p.Budget != nil && p.Budget.MilliCPU > 0 {
 		a.Budget = uint64(p.Budget.MilliCPU)
 	}
 	for _, c := range p.Containers {
+		if whole && a.Budget%1000 != 0 {
+			break
+		}
 		if cpus := p.ExclusiveCPUs(c); cpus > 0 {
 			a.Containers[c.Name] = uint64(cpus) * 1000
 		}
@@ -101,9 +105,12 @@ func (c Change) amount(value uint64) string {
 // budget, and the slices of its containers; from before, as it was admitted, to
 // after, while held is on record. It is empty for a pod that has and gets no
 // exclusive CPUs, whatever its budget is, and for a value that comes back to what
-// is on record: an earlier kubelet may have let the two come apart.
-func CPUChanges(before, after Pod, held Amounts) []Change {
-	b, a := before.CPUAmounts(), after.CPUAmounts()
+// is on record: an earlier kubelet may have let the two come apart. Whole is set
+// where pods with a budget are allocated as a whole; what is on record of the pod
+// may be from another time.
+func CPUChanges(before, after Pod, held Amounts, whole bool) []Change {
+	whole = whole && len(held.Containers) == 0
+	b, a := before.CPUAmounts(whole), after.CPUAmounts(whole)
 	exclusive := func(x Amounts) bool {
 		return len(x.Containers) > 0 || x.Budget > 0 && x.Budget%1000 == 0
 	}

@@ -63,8 +63,24 @@ func TestChangesAgainstTheRecord(t *testing.T) {
 		{spec("1500m", "500m"), spec("2", "700m"), Amounts{}, []string{`cpu of the pod budget: 1500m admitted, 2 asked for`}},
 		{spec("1500m", "500m"), spec("2500m", "1"), Amounts{}, []string{`cpu of the pod budget: 1500m admitted, 2500m asked for`, `cpu of its own for container "a": none admitted, 1 asked for`}},
 	} {
-		require.Equal(t, c.want, describe(CPUChanges(c.before, c.after, c.held)))
+		require.Equal(t, c.want, describe(CPUChanges(c.before, c.after, c.held, false)))
 	}
+}
+
+// By a budget with a fraction, containers of a pod that is allocated as a whole
+// have nothing; what they have from when they were allocated each for itself stays.
+func TestChangesOfAPodThatIsAllocatedAsAWhole(t *testing.T) {
+	spec := func(budget, slice string) Pod {
+		return read(t, on, same("cpu", budget, "memory", "8Gi"), v1.Container{Name: "a", Resources: same("cpu", slice, "memory", "2Gi")})
+	}
+	changes := func(before, after Pod, held Amounts) []string { return describe(CPUChanges(before, after, held, true)) }
+	none := Amounts{}
+	require.Empty(t, changes(spec("2500m", "2"), spec("1500m", "1"), none))
+	require.Empty(t, changes(spec("2500m", "500m"), spec("2500m", "2"), none))
+	require.Equal(t, []string{`cpu of the pod budget: 2500m admitted, 2 asked for`, `cpu of its own for container "a": none admitted, 2 asked for`},
+		changes(spec("2500m", "2"), spec("2", "2"), none))
+	held := Amounts{Containers: map[string]uint64{"a": 2000}}
+	require.Equal(t, []string{`cpu of its own for container "a": 2 on record, 1 asked for`}, changes(spec("2500m", "2"), spec("2500m", "1"), held))
 }
 
 // An init container's record has what later containers left of it.
@@ -105,7 +121,7 @@ func TestChangesAreDifferencesOfAmounts(t *testing.T) {
 			pods[i] = read(t, on, v1.ResourceRequirements{Requests: requests, Limits: requests}, containers...)
 		}
 		p, q := pods[0], pods[1]
-		require.Empty(t, CPUChanges(p, p, Amounts{}))
+		require.Empty(t, CPUChanges(p, p, Amounts{}, false))
 		require.Empty(t, MemoryChanges(p, p, nil))
 		equal := p.BudgetCPUs() == q.BudgetCPUs()
 		memoryEqual := p.BudgetMemory()["memory"] == q.BudgetMemory()["memory"]
@@ -113,9 +129,9 @@ func TestChangesAreDifferencesOfAmounts(t *testing.T) {
 			equal = equal && p.ExclusiveCPUs(p.Containers[i]) == q.ExclusiveCPUs(q.Containers[i])
 			memoryEqual = memoryEqual && p.ExclusiveMemory(p.Containers[i])["memory"] == q.ExclusiveMemory(q.Containers[i])["memory"]
 		}
-		require.Equal(t, equal, len(CPUChanges(p, q, Amounts{})) == 0, "%+v %+v", p, q)
+		require.Equal(t, equal, len(CPUChanges(p, q, Amounts{}, false)) == 0, "%+v %+v", p, q)
 		require.Equal(t, memoryEqual, len(MemoryChanges(p, q, nil)) == 0, "%+v %+v", p, q)
-		require.Equal(t, len(CPUChanges(p, q, Amounts{})), len(CPUChanges(q, p, Amounts{})))
+		require.Equal(t, len(CPUChanges(p, q, Amounts{}, false)), len(CPUChanges(q, p, Amounts{}, false)))
 		if equal && memoryEqual {
 			alike++
 		} else {
