@@ -48,7 +48,7 @@ func (w *world) checkStart(e event, before past, pod *v1.Pod, then, now holding)
 	n := w.node()
 	uid := string(pod.UID)
 	a := asksOf(pod, n.Settings)
-	if before.unchanged(n) && e.name() == "restart" && !slices.Contains(named(e, "terminating"), pod.Name) && then.cpus.equal(now.cpus) && then.memory.equal(now.memory) {
+	if before.unchanged(n) && e.name() == "restart" && !w.scattered[pod.Name] && !slices.Contains(named(e, "terminating"), pod.Name) && then.cpus.equal(now.cpus) && then.memory.equal(now.memory) {
 		// Affinities come back, if they were what all managers had wanted, or what
 		// is on record of them.
 		for i, t := range then.told {
@@ -109,6 +109,7 @@ func (w *world) checkRestored(pod *v1.Pod, a asks, recorded, now cpuHolding) err
 	}
 	if !lost.IsEmpty() {
 		w.seen["pods that lose CPUs"]++
+		w.scattered[pod.Name] = true
 	}
 	if left.isEmpty() {
 		if now.isEmpty() {

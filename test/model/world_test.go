@@ -57,6 +57,8 @@ type world struct {
 	// restarted is set if the last event was a restart after which nothing was
 	// left to do.
 	restarted bool
+	// scattered are pods that have lost CPUs: what they got for them lies anywhere.
+	scattered map[string]bool
 	// terminating are pods that the kubelet has not admitted.
 	terminating []string
 	// seen counts what has come of events.
@@ -66,7 +68,7 @@ type world struct {
 func newWorld(tb testing.TB, prepare func(*simnode.Node)) *world {
 	return &world{
 		runner: &script.Runner{TB: tb, Prepare: prepare, Quiet: true},
-		held:   map[string]holding{}, seen: map[string]int{},
+		held:   map[string]holding{}, seen: map[string]int{}, scattered: map[string]bool{},
 	}
 }
 

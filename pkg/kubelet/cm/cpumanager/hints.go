@@ -14,10 +14,14 @@ import (
 )
 
 // HoldsPod implements topologymanager.AllocationHolder. A pod that ran before
-// the kubelet started has what it has, on record or not.
+// the kubelet started has what it has, on record or not, and whatever the policy
+// is: it may have devices.
 func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	if m.node == nil {
-		return false, false
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		ran := m.runningBefore[string(pod.UID)]
+		return ran, ran
 	}
 	plan, err := readPod(pod)
 	if err != nil {
