@@ -27,19 +27,20 @@ const (
 	cgroupRoot         = "/sys/fs/cgroup"
 	stateFolder        = "/var/lib/kubelet"
 
-	// patience is for one whole report on a busy, emulated machine.
-	patience = 2 * time.Minute
+	// patience is for one whole report on a busy, emulated machine, and
+	// patienceRemoving for the end of many containers.
+	patience         = 2 * time.Minute
+	patienceRemoving = 15 * time.Minute
 )
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	var err error
+	run, limit := printReport, patience
 	if len(os.Args) > 1 && os.Args[1] == "remove-pods" {
-		err = removePods(ctx)
-	} else {
-		err = printReport(ctx)
+		run, limit = removePods, patienceRemoving
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	err := run(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "nodereport:", err)
 		os.Exit(1)
