@@ -123,13 +123,19 @@ test-long: ## 100,000 scenarios beside the kubelet's own managers, some under th
 faults: ## play each known fault of the kubelet's own managers on them and on ours, about a minute (docs/faults.md)
 	@go test -count=1 -v -run TestFaults ./test/differential/faults | grep -Ev '^ *(===|--- PASS)'
 
-.PHONY: test-e2e-node
-test-e2e-node: deps kubelet-$(KUBELET) tools ## the same pods with every value asserted, restarts, gates off, none policies (RUN=regexp)
-	@echo "make test-e2e-node: $(kubelet-binary) on an emulated node"
-	@PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
-		EXCLUSIVE_STARTS='$(EXCLUSIVE_STARTS)' EXCLUSIVE_PERIOD='$(EXCLUSIVE_PERIOD)' \
-		go test -tags e2enode -count=1 -timeout 90m -v $(if $(RUN),-run '$(RUN)') ./test/e2e_node
-	@echo "make test-e2e-node: passed"
+.PHONY: test-e2e-node test-e2e-node-all
+test-e2e-node: e2e-cases := $(if $(RUN),,-short)
+test-e2e-node: deps kubelet-$(KUBELET) tools ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
+	@$(e2e-node)
+test-e2e-node-all: e2e-cases :=
+test-e2e-node-all: deps kubelet-$(KUBELET) tools ## the same with all cases
+	@$(e2e-node)
+
+e2e-node = echo "make $@: $(kubelet-binary) on an emulated node"; \
+	PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
+	EXCLUSIVE_STARTS='$(EXCLUSIVE_STARTS)' EXCLUSIVE_PERIOD='$(EXCLUSIVE_PERIOD)' \
+	go test -tags e2enode -count=1 -timeout 120m -v $(e2e-cases) $(if $(RUN),-run '$(RUN)') ./test/e2e_node; \
+	echo "make $@: passed"
 
 .PHONY: kubelet kubelet-ours kubelet-stock
 kubelet: ## build _output/bin/kubelet from upstream's tree and our packages (GOARCH=arm64: _output/bin/kubelet-arm64)

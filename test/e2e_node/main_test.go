@@ -107,6 +107,9 @@ func freshNode(t *testing.T) *node.Node {
 	return shared
 }
 
+// leftOut says whether a case is not part of the smoke test that is running.
+func leftOut(smoke bool) bool { return testing.Short() && !smoke }
+
 // example reads one of the reference pods.
 func example(t *testing.T, name string) node.Manifest {
 	t.Helper()

@@ -43,13 +43,17 @@ func TestExclusiveContainersAreNotThrottled(t *testing.T) {
 		scope   string
 		sharers int
 		quota   string // of each
+		smoke   bool
 	}{
 		// One pool of one CPU, or one CPU divided.
-		{"pod", 1, "100000 100000"},
-		{"pod", 3, "100000 100000"},
-		{"container", 1, "100000 100000"},
-		{"container", 3, "33300 100000"},
+		{"pod", 1, "100000 100000", true},
+		{"pod", 3, "100000 100000", false},
+		{"container", 1, "100000 100000", false},
+		{"container", 3, "33300 100000", true},
 	} {
+		if leftOut(test.smoke) {
+			continue
+		}
 		t.Run(fmt.Sprintf("scope %s, sharers %d", test.scope, test.sharers), func(t *testing.T) {
 			n := freshNode(t)
 			_, err := n.Guest.Output(ctx, fmt.Sprintf("rm -rf %[1]s && mkdir -p %[1]s", quotaFolder))
@@ -95,14 +99,7 @@ func judgeQuotas(t *testing.T, n *node.Node, pod *report.Pod) {
 		must(t, err)
 	}()
 	must(t, sleepGuest(n, 5*time.Second))
-	before := cpuStats(t, n, folders)
-	must(t, sleepGuest(n, spinning))
-	after := cpuStats(t, n, folders)
-	for i := range folders {
-		if unsure := after[i].to - after[i].from + before[i].to - before[i].from; unsure > spinning.Microseconds()/50 {
-			t.Fatalf("reading %s took %d ms: the machine is too busy to measure anything", folders[i], unsure/1000)
-		}
-	}
+	before, after := measureQuotas(t, n, folders)
 
 	for i, dir := range folders[:ancestors] {
 		p := before[i].until(after[i])
@@ -128,6 +125,28 @@ func judgeQuotas(t *testing.T, n *node.Node, pod *report.Pod) {
 	const rest = quotaBudget - quotaOwn
 	if least > 1.01*rest || most < 0.5*rest {
 		t.Errorf("those that share used %.3f to %.3f CPUs together, want up to %d", least, most, rest)
+	}
+}
+
+// measureQuotas reads the cgroups before and after some time of spinning, again if
+// the machine was too busy to say when.
+func measureQuotas(t *testing.T, n *node.Node, folders []string) (before, after []cpuStat) {
+	t.Helper()
+	for attempt := 1; ; attempt++ {
+		before = cpuStats(t, n, folders)
+		must(t, sleepGuest(n, spinning))
+		after = cpuStats(t, n, folders)
+		worst := int64(0)
+		for i := range folders {
+			worst = max(worst, after[i].to-after[i].from+before[i].to-before[i].from)
+		}
+		if worst <= spinning.Microseconds()/50 {
+			return before, after
+		}
+		if attempt == 5 {
+			t.Fatalf("reading the cgroups took %d ms, five times: the machine is too busy to measure anything", worst/1000)
+		}
+		say("reading the cgroups took %d ms, measuring again", worst/1000)
 	}
 }
 
