@@ -36,7 +36,7 @@ var _ QuotaAdvisor = (*manager)(nil)
 // life, so what its owner should know is logged here.
 func (m *manager) PodQuotaLifted(logger klog.Logger, pod *v1.Pod, period time.Duration) (lifted, known bool) {
 	q, known := m.quotas(pod, period)
-	if known && !q.Lifted {
+	if known && !q.Lifted && !q.Harmless {
 		logger.Info("The pod keeps its CFS quota, by which its exclusive containers can be throttled: they leave too little of the budget to those that share", "pod", klog.KObj(pod), "podUID", pod.UID)
 	}
 	return q.Lifted, known

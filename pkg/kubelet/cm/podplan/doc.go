@@ -44,6 +44,9 @@
 //   - A standard init container in the node shared pool gets what slices and
 //     quotas of the sidecars before it leave. It ends, so it is not allowed to
 //     take anything from those that stay.
+//   - If all that is exclusive are standard init containers that run beside nobody
+//     and leave something of the budget, the pod's quota cannot throttle them. It
+//     stays, and nothing is divided.
 //   - Where quotas cannot bound, because there is nothing left to divide or less
 //     than quotas can express, the pod's quota stays. With nothing left beside
 //     slices that stay, a sharer's quota is one CPU, or its limit if that is less.

@@ -21,8 +21,10 @@ type Holding struct {
 type Quotas struct {
 	// Lifted says that the pod's own cgroup gets no quota.
 	Lifted bool
-	most   map[string]int64
-	others int64
+	// Harmless says that it has a quota which can throttle no exclusive container.
+	Harmless bool
+	most     map[string]int64
+	others   int64
 }
 
 // Most is the most that the container's quota may be, in thousandths of a CPU;
@@ -74,6 +76,13 @@ func (p Pod) Quotas(held func(Container) Holding, least int64) (Quotas, bool) {
 	}
 	if !exclusive {
 		return Quotas{}, false
+	}
+	if d.onlyInits(running, bounds) {
+		for i, c := range p.Containers {
+			q.most[c.Name] = d.most[i]
+		}
+		q.Lifted, q.Harmless, q.others = false, true, d.budget
+		return q, true
 	}
 	if !d.bound(running) {
 		q.Lifted = false
@@ -140,6 +149,16 @@ type division struct {
 	budget      int64
 	least, most []int64 // by container; the leasts keep within every bound
 	bounds      []phase
+}
+
+// onlyInits reports whether all that is exclusive are standard init containers
+// which run beside nobody and leave something of the budget. The pod's quota is
+// more than these can use, and afterwards it bounds those that share, each of
+// which may use all of it when the others leave it.
+func (d *division) onlyInits(running phase, inits []phase) bool {
+	return len(running.sharers) > 0 && running.room == d.budget && running.pool == 0 && !slices.ContainsFunc(inits, func(f phase) bool {
+		return len(f.sharers) > 0 || f.room <= 0
+	})
 }
 
 // bound adds a phase, unless even the leasts are too much for it.
