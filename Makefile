@@ -65,6 +65,11 @@ test: ## vet, unit tests and golden scripts; boots nothing
 	@go test ./...
 	@echo "make test: passed"
 
+.PHONY: podslice
+podslice: | $(BIN) ## build the command line, a static binary, in seconds (docs/cli.md)
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/podslice ./cmd/podslice
+	@echo "podslice: $(BIN)/podslice"
+
 .PHONY: drop-in
 drop-in: ## put our packages into your own Kubernetes 1.37 checkout: make drop-in TREE=folder (docs/drop-in.md)
 	@$(kubetree) drop-in -kube-version '$(KUBE_VERSION)' -tree '$(TREE)' $(if $(filter-out 0,$(REPLACE)),-replace)

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command podslice is the operator's command line: what the resource managers of
+// a node have on record, offline. It links no kubelet.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
+)
+
+// kubernetes is the release that podslice is for; a test holds it and go.mod
+// together.
+const kubernetes = "v1.37.2"
+
+// Exit codes.
+const (
+	fine  = 0
+	usage = 1 // wrong use or input
+	wrong = 2 // something is wrong with what was looked at
+)
+
+// errWrong ends a command with the exit code wrong; what is wrong has been said.
+var errWrong = errors.New("something is wrong")
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run runs one command line and returns the exit code.
+func run(args []string, out, errOut io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	switch err := root.Execute(); {
+	case err == nil:
+		return fine
+	case errors.Is(err, errWrong):
+		return wrong
+	default:
+		fmt.Fprintln(errOut, "podslice:", err)
+		return usage
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "podslice",
+		Short:         "Look into the resource managers of a node",
+		Long:          "podslice looks into what the kubelet's CPU and memory manager have given to pods.\n\nExit codes: 0 all is well, 1 wrong use or input, 2 something is wrong.",
+		Example:       "  podslice state show /var/lib/kubelet\n  podslice state verify /var/lib/kubelet",
+		Args:          cobra.NoArgs,
+		RunE:          help,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newState(), &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version, and the release of Kubernetes that it is for",
+		Example: "  podslice version",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "podslice %s for Kubernetes %s\n", podslice.Version, kubernetes)
+			return err
+		},
+	})
+	return root
+}

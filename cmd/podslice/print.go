@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/state"
+)
+
+// print writes a value in one of the formats of -o.
+func print[T any](out io.Writer, format string, value T, table func(io.Writer, T)) error {
+	var text []byte
+	var err error
+	switch format {
+	case "table":
+		var b bytes.Buffer
+		table(&b, value)
+		text = b.Bytes()
+	case "json":
+		if text, err = json.MarshalIndent(value, "", "  "); err == nil {
+			text = append(text, '\n')
+		}
+	case "yaml":
+		text, err = yaml.Marshal(value)
+	default:
+		err = fmt.Errorf("the format is %q: want table, json or yaml", format)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+func showTable(out io.Writer, v state.View) {
+	if v.CPU != nil {
+		fileLines(out, "CPU manager", v.CPU.FileView)
+		fmt.Fprintf(out, "  node shared pool %s\n", dash(v.CPU.Shared))
+	}
+	if v.Memory != nil {
+		fileLines(out, "memory manager", v.Memory.FileView)
+		for _, n := range v.Memory.Nodes {
+			for _, r := range n.Resources {
+				fmt.Fprintf(out, "  NUMA node %d, %s: %s free of %s, %s reserved for the system\n", n.ID, r.Name, numa.Bytes(r.Free), numa.Bytes(r.Allocatable), numa.Bytes(r.SystemReserved))
+			}
+		}
+	}
+	if len(v.Pods) == 0 {
+		fmt.Fprintln(out, "\nno pod has anything on record")
+		return
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "POD\tCONTAINER\tLEVEL\tCPUS\tMEMORY")
+	for _, p := range v.Pods {
+		fmt.Fprintf(w, "%s\t\t\t%s\t%s\n", plain(p.UID), dash(p.CPUs), blocks(p.Memory))
+		for _, c := range p.Containers {
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\n", plain(c.Name), dash(c.Level), dash(c.CPUs), blocks(c.Memory))
+		}
+	}
+	w.Flush()
+}
+
+func fileLines(out io.Writer, manager string, v state.FileView) {
+	version := "of no known version"
+	if v.Version > 0 {
+		version = fmt.Sprintf("version %d", v.Version)
+	}
+	fmt.Fprintf(out, "%s: %s, %s, policy %s\n", manager, plain(v.File), version, dash(plain(v.Policy)))
+	for _, p := range v.Parts {
+		verdict := "right"
+		switch {
+		case p.Error != "":
+			verdict = "cannot be read: " + p.Error
+		case p.Checksum != p.Computed:
+			verdict = fmt.Sprintf("wrong, the content has %d", p.Computed)
+		}
+		if p.Error == "" {
+			verdict = fmt.Sprintf("checksum %d is %s", p.Checksum, verdict)
+		}
+		if p.Used && len(v.Parts) > 1 {
+			verdict += "; this part counts"
+		}
+		fmt.Fprintf(out, "  %s part: %s\n", p.Name, verdict)
+	}
+}
+
+// plain is text of a file in which nothing can disturb a terminal or the table.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func blocks(list []state.BlockView) string {
+	var texts []string
+	for _, b := range list {
+		texts = append(texts, plain(b.Resource)+" "+b.String())
+	}
+	return dash(strings.Join(texts, ", "))
+}
+
+// verdict is what verify has found.
+type verdict struct {
+	Wrong    int         `json:"wrong"`
+	Warnings int         `json:"warnings"`
+	Findings []explained `json:"findings"`
+}
+
+type explained struct {
+	state.Finding
+	Meaning string `json:"meaning"`
+}
+
+func newVerdict(list []state.Finding) verdict {
+	v := verdict{Wrong: state.Wrong(list), Findings: []explained{}}
+	v.Warnings = len(list) - v.Wrong
+	for _, f := range list {
+		v.Findings = append(v.Findings, explained{f, f.Rule.Meaning()})
+	}
+	return v
+}
+
+func verifyTable(out io.Writer, v verdict) {
+	for _, f := range v.Findings {
+		kind := "wrong"
+		if f.Warning {
+			kind = "warning"
+		}
+		fmt.Fprintf(out, "%s (%s): %s\n    %s\n", kind, f.Rule, plain(f.String()), f.Meaning)
+	}
+	switch {
+	case v.Wrong == 0 && v.Warnings == 0:
+		fmt.Fprintln(out, "nothing is wrong")
+	default:
+		fmt.Fprintf(out, "%d wrong, %d warnings\n", v.Wrong, v.Warnings)
+	}
+}
+
+func diffTable(out io.Writer, list []state.Difference) {
+	if len(list) == 0 {
+		fmt.Fprintln(out, "nothing is different")
+	}
+	for _, d := range list {
+		fmt.Fprintln(out, plain(d.String()))
+	}
+}
