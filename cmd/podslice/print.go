@@ -16,8 +16,8 @@ import (
 	"github.com/podslice/podslice/pkg/state"
 )
 
-// print writes a value in one of the formats of -o.
-func print[T any](out io.Writer, format string, value T, table func(io.Writer, T)) error {
+// render writes a value in one of the formats of -o.
+func render[T any](out io.Writer, format string, value T, table func(io.Writer, T)) error {
 	var text []byte
 	var err error
 	switch format {

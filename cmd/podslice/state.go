@@ -56,7 +56,7 @@ shared pool; it is "-" where the files do not tell.`,
 			if err != nil {
 				return err
 			}
-			return print(cmd.OutOrStdout(), output, files.View(), showTable)
+			return render(cmd.OutOrStdout(), output, files.View(), showTable)
 		},
 	}
 	outputFlag(cmd, &output)
@@ -126,7 +126,7 @@ is off.`,
 				return err
 			}
 			verdict := newVerdict(files.Check(against))
-			if err := print(cmd.OutOrStdout(), output, verdict, verifyTable); err != nil {
+			if err := render(cmd.OutOrStdout(), output, verdict, verifyTable); err != nil {
 				return err
 			}
 			if verdict.Wrong > 0 {
@@ -167,7 +167,7 @@ two files. How it is written does not matter, only what is on record.`,
 					return fmt.Errorf("only one of %s and %s has a %s", args[0], args[1], other.name)
 				}
 			}
-			return print(cmd.OutOrStdout(), output, state.Diff(before.View(), after.View()), diffTable)
+			return render(cmd.OutOrStdout(), output, state.Diff(before.View(), after.View()), diffTable)
 		},
 	}
 	outputFlag(cmd, &output)

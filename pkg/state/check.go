@@ -5,6 +5,8 @@ package state
 import (
 	"maps"
 	"slices"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 )
 
 // Check lists everything that is wrong with the files.
@@ -67,7 +69,8 @@ func (f *CPUFile) checkContent(p *part[cpuContent], a Against) []Finding {
 		l.add(BadEntry, bad.pod, bad.container, "%s", bad.text)
 	}
 	online, known := a.online()
-	for i, pod := range c.pods() {
+	owners := owners{}
+	for _, pod := range c.pods() {
 		r := c.records[pod]
 		for _, name := range slices.Sorted(maps.Keys(r.Containers)) {
 			cpus := r.Containers[name]
@@ -82,11 +85,9 @@ func (f *CPUFile) checkContent(p *part[cpuContent], a Against) []Finding {
 		if both := held.Intersection(c.shared); !both.IsEmpty() {
 			l.add(SharedAssigned, pod, "", "has CPUs %s, and the node shared pool is %s: both have %s", held, c.shared, both)
 		}
-		for _, other := range c.pods()[i+1:] {
+		for _, other := range slices.Sorted(maps.Keys(owners.take(pod, held))) {
 			o := c.records[other].CPUs()
-			if both := held.Intersection(o); !both.IsEmpty() {
-				l.add(Overlap, pod, "", "has CPUs %s, and pod %q has %s: both have %s", held, other, o, both)
-			}
+			l.add(Overlap, pod, "", "has CPUs %s, and pod %q has %s: both have %s", held, other, o, held.Intersection(o))
 		}
 		if gone := held.Difference(online); known && !gone.IsEmpty() {
 			l.add(MissingCPUs, pod, "", "has CPUs %s, and the machine %s: it lacks %s", held, online, gone)
@@ -106,6 +107,22 @@ func (f *CPUFile) checkContent(p *part[cpuContent], a Against) []Finding {
 	}
 	f.checkAgainst(l, c, a)
 	return l.list
+}
+
+// owners is the pod that each CPU belongs to.
+type owners map[int]string
+
+// take makes the CPUs without an owner the pod's. The answer is the CPUs of others.
+func (o owners) take(pod string, cpus cpuplan.Set) map[string][]int {
+	others := map[string][]int{}
+	for cpu := range cpus.All() {
+		if other, ok := o[cpu]; ok {
+			others[other] = append(others[other], cpu)
+		} else {
+			o[cpu] = pod
+		}
+	}
+	return others
 }
 
 // checkAgainst is what a machine and a configuration add.

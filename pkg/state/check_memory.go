@@ -70,10 +70,14 @@ func checkInside(l *findings, pod string, r memplan.PodRecord) {
 }
 
 // checkMachine holds the tables of the NUMA nodes against themselves, against what
-// the pods have, and against the machine.
+// the pods have, and against the machine. Under another policy than Static they
+// mean nothing.
 func (c *memoryContent) checkMachine(l *findings, a Against) {
+	if c.policy != "Static" {
+		return
+	}
 	if len(c.machine) == 0 {
-		if len(c.pods) > 0 && c.policy == "Static" {
+		if len(c.pods) > 0 {
 			l.add(MachineState, "", "", "there are no NUMA nodes, and pods that have memory")
 		}
 		return
@@ -103,9 +107,7 @@ func (c *memoryContent) checkMachine(l *findings, a Against) {
 			}
 		}
 	}
-	if c.policy == "Static" {
-		compareUse(l, c.machine, machineState(host), c.records())
-	}
+	compareUse(l, c.machine, machineState(host), c.records())
 }
 
 // compareUse holds what the nodes have given out against what follows from the
@@ -129,7 +131,10 @@ func compareUse(l *findings, got, want format.NUMANodeMap, records memplan.Recor
 		for _, id := range group.List() {
 			for name, t := range got[id].MemoryMap {
 				s := sums[name]
-				sums[name] = [2]uint64{s[0] + t.Reserved, s[1] + want[id].MemoryMap[name].Reserved}
+				if w := want[id].MemoryMap[name]; w != nil {
+					s[1] += w.Reserved
+				}
+				sums[name] = [2]uint64{s[0] + t.Reserved, s[1]}
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(sums)) {

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/state/statetest"
 )
@@ -191,4 +193,58 @@ func TestCutOff(t *testing.T) {
 		}
 	}
 	require.Greater(t, inline, 100)
+}
+
+// TestOvercommitted: pods that have more memory than there is keep it; that is a
+// warning, and a repair leaves it.
+func TestOvercommitted(t *testing.T) {
+	w := statetest.Sound(t)
+	f := read(w)
+	c := f.Memory.used().content.clone()
+	c.pods["uid-big"] = memplan.PodRecord{Containers: map[string][]memplan.Block{"a": {{Nodes: numa.SetOf(1), Resource: "memory", Size: 20 << 30}}}}
+	tables, err := capacities(c.machine)
+	require.NoError(t, err)
+	text, err := encodeMemory(3, c.policy, tables, c.records())
+	require.NoError(t, err)
+	w.Memory = string(text)
+	list := read(w).Check(corpusAgainst(t, true))
+	require.Len(t, list, 1)
+	require.Equal(t, "memory_manager_state, data part: NUMA node 1, memory: pods have 6Gi more than the 14Gi that can be allocated", list[0].String())
+	require.Equal(t, Overcommitted, list[0].Rule)
+	require.Zero(t, Wrong(list))
+	repaired, err := read(w).Repair(Against{}, nil)
+	require.NoError(t, err)
+	require.Empty(t, repaired[1].Changes)
+}
+
+// TestRecall: when Data of either file is lost, which pods were allocated as a
+// whole is known from the other, and nothing else is lost that the inline part has.
+func TestRecall(t *testing.T) {
+	for name, w := range statetest.Cases(t) {
+		if !strings.HasPrefix(name, "podslice/gate-on-pod/") {
+			continue
+		}
+		for _, lost := range []*string{&w.CPU, &w.Memory} {
+			whole := read(w)
+			was := *lost
+			*lost = was[:strings.Index(was, `,"data"`)] + ","
+			repaired, err := read(w).Repair(corpusAgainst(t, true), nil)
+			require.NoError(t, err)
+			*lost = was
+			again := read(statetest.Written{CPU: string(repaired[0].Content), Memory: string(repaired[1].Content)})
+			for i, p := range whole.View().Pods {
+				got := again.View().Pods[i]
+				require.Equal(t, len(p.Containers), len(got.Containers), name)
+				if len(p.Memory) > 0 && p.CPUs != "" { // one that only memory has as a whole is not known to the CPU file
+					require.Equal(t, p.Memory, got.Memory, name)
+				}
+				for j, c := range p.Containers {
+					require.Equal(t, c.CPUs, got.Containers[j].CPUs, name)
+				}
+				if lost == &w.CPU && p.CPUs != "" && name != "podslice/gate-on-pod/budget-leftover" { // what no container has is lost
+					require.Equal(t, p.CPUs, got.CPUs, name)
+				}
+			}
+		}
+	}
 }
