@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 
@@ -90,17 +91,17 @@ func fileLines(out io.Writer, manager string, v state.FileView) {
 		if p.Used && len(v.Parts) > 1 {
 			verdict += "; this part counts"
 		}
-		fmt.Fprintf(out, "  %s part: %s\n", p.Name, verdict)
+		fmt.Fprintf(out, "  %s part: %s\n", p.Name, plain(verdict))
 	}
 }
 
 // plain is text of a file in which nothing can disturb a terminal or the table.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
+		if unicode.IsPrint(r) {
+			return r
 		}
-		return r
+		return '?'
 	}, text)
 }
 

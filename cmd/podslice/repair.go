@@ -85,7 +85,7 @@ func apply(out io.Writer, r state.Repaired, dir string, write bool) error {
 		fmt.Fprintf(out, "%s: nothing to repair\n", r.Name)
 	}
 	for _, c := range r.Changes {
-		fmt.Fprintln(out, c)
+		fmt.Fprintln(out, plain(c.String()))
 	}
 	switch {
 	case dir != "":

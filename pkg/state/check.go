@@ -37,8 +37,11 @@ func (f Files) checkBoth() []Finding {
 	}
 	l := &findings{file: f.CPU.base()}
 	for _, pod := range cpu.content.pods() {
-		if r, ok := memory.content.pods[pod]; !ok || r.IsEmpty() {
-			l.warn(OneFileOnly, pod, "", "has CPUs %s, and nothing in %s", cpu.content.records[pod].CPUs(), f.Memory.base())
+		switch held, r := cpu.content.records[pod], memory.content.pods[pod]; {
+		case r.IsEmpty():
+			l.warn(OneFileOnly, pod, "", "has CPUs %s, and nothing in %s", held.CPUs(), f.Memory.base())
+		case !held.Pod.IsEmpty() && !r.Whole():
+			l.warn(OneFileOnly, pod, "", "has CPUs %s as a whole, and in %s only what containers have", held.Pod, f.Memory.base())
 		}
 	}
 	return l.list

@@ -217,6 +217,26 @@ func TestOvercommitted(t *testing.T) {
 	require.Empty(t, repaired[1].Changes)
 }
 
+// TestOneFileOnly: the other file knows nothing of a pod, or nothing of it as a
+// whole.
+func TestOneFileOnly(t *testing.T) {
+	for want, edit := range map[string]func(*MemoryFile){
+		`cpu_manager_state, pod "uid-database": has CPUs 1-3,9-11, and nothing in memory_manager_state`: func(f *MemoryFile) {
+			delete(f.used().content.pods, "uid-database")
+		},
+		`cpu_manager_state, pod "uid-database": has CPUs 1-3,9-11 as a whole, and in memory_manager_state only what containers have`: func(f *MemoryFile) {
+			f.used().content.pods["uid-database"] = memplan.PodRecord{Containers: f.used().content.pods["uid-database"].Containers}
+		},
+	} {
+		f := read(statetest.Sound(t))
+		edit(f.Memory)
+		list := f.checkBoth()
+		require.Len(t, list, 1)
+		require.Equal(t, want, list[0].String())
+		require.True(t, list[0].Warning)
+	}
+}
+
 // TestRecall: when Data of either file is lost, which pods were allocated as a
 // whole is known from the other, and nothing else is lost that the inline part has.
 func TestRecall(t *testing.T) {

@@ -59,7 +59,7 @@ var Meanings = []struct {
 	{BadTable, "the numbers of a NUMA node contradict each other or the machine"},
 	{MachineState, "what the NUMA nodes have given out is not what the pods have; upstream's kubelet does not start"},
 	{Overcommitted, "pods were given more memory than there is now; they keep it, and nothing is added"},
-	{OneFileOnly, "the pod has CPUs but no memory on record, though both managers record: a crash between the two writes; podslice completes it when the pod is admitted again"},
+	{OneFileOnly, "the pod has CPUs but no memory on record, or not as a whole, though both managers record: a crash between the two writes; podslice completes it when the pod is admitted again"},
 	{ConfigPolicy, "the kubelet is to run with another policy than that which wrote the file; upstream's does not start, podslice takes the content over"},
 	{ConfigReserved, "the reservation of the configuration is not that of the file; running pods keep what they have, upstream's kubelet does not start"},
 	{ConfigGate, "pods are on record as a whole, but the gate PodLevelResourceManagers is off: podslice keeps them until they end, upstream's kubelet forgets them"},
