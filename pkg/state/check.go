@@ -62,12 +62,21 @@ func (f *CPUFile) check(a Against) []Finding {
 	return append(list, f.checkParts()...)
 }
 
+// cpuPolicies and memoryPolicies are all that there are.
+var cpuPolicies, memoryPolicies = []string{"none", "static"}, []string{"None", "Static", "BestEffort"}
+
+func checkPolicy(l *findings, policy string, known []string) {
+	if policy == "" {
+		l.add(NoPolicy, "", "", "there is no policyName")
+	} else if !slices.Contains(known, policy) {
+		l.add(NoPolicy, "", "", "the policyName is %q: want one of %q", policy, known)
+	}
+}
+
 // checkContent holds one part against the rules.
 func (f *CPUFile) checkContent(p *part[cpuContent], a Against) []Finding {
 	l, c := f.findings(p), &p.content
-	if c.policy == "" {
-		l.add(NoPolicy, "", "", "there is no policyName")
-	}
+	checkPolicy(l, c.policy, cpuPolicies)
 	for _, bad := range c.bad {
 		l.add(BadEntry, bad.pod, bad.container, "%s", bad.text)
 	}

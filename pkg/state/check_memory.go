@@ -27,9 +27,7 @@ func (f *MemoryFile) check(a Against) []Finding {
 
 func (f *MemoryFile) checkContent(p *part[memoryContent], a Against) []Finding {
 	l, c := f.findings(p), &p.content
-	if c.policy == "" {
-		l.add(NoPolicy, "", "", "there is no policyName")
-	}
+	checkPolicy(l, c.policy, memoryPolicies)
 	for _, bad := range c.bad {
 		l.add(BadEntry, bad.pod, bad.container, "%s", bad.text)
 	}

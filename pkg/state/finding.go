@@ -45,7 +45,7 @@ var Meanings = []struct {
 	{Unreadable, "a part of the file is no JSON of a known version; nothing can be taken from it"},
 	{BadChecksum, "the part was damaged or edited by hand; the kubelet that reads this part does not start"},
 	{OldVersion, "version 1 of the CPU manager's file has container IDs in the place of pods; upstream's kubelets up to 1.36 read it, newer ones and podslice do not"},
-	{NoPolicy, "the part does not say which policy wrote it; every kubelet refuses it"},
+	{NoPolicy, "the part does not say which policy wrote it, or names one that there is not; every kubelet refuses it"},
 	{BadEntry, "an entry that cannot be: no list of CPUs, a NUMA node out of range, a resource twice"},
 	{PartsDiffer, "older and newer kubelets read different contents"},
 	{NoCPUs, "a container without CPUs would run on those of all others; a shared pool without CPUs starts nothing"},

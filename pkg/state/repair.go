@@ -83,7 +83,7 @@ func choose[T any](r *repairer, f *file[T]) *part[T] {
 	case f.data != nil && used == f.inline:
 		r.change("", "", "the data part has checksum %d, its content %d, and the inline part is sound: that is taken", f.data.written, f.data.computed)
 	case !used.sound():
-		r.change("", "", "no part has the checksum of its content; what can be read of the %s part is taken, with a new checksum", used.name)
+		r.change("", "", "no part has the checksum of its content; what can be read of %s is taken, with a new checksum", map[bool]string{true: "the " + used.name + " part", false: "it"}[f.data != nil])
 	case f.broken != nil && f.data == nil:
 		r.change("", "", "%v: it is cut off there", f.broken)
 	case f.data != nil && !f.inline.readable():
@@ -120,13 +120,7 @@ func (f Files) repairCPU(a Against, keep []string) (Repaired, error) {
 	if used != file.data && file.data != nil {
 		f.recallPods(r, &c)
 	}
-	if c.policy == "" {
-		c.policy = a.cpuPolicy()
-		if c.policy == "" {
-			c.policy = map[bool]string{true: "static", false: "none"}[len(c.records) > 0]
-		}
-		r.change("", "", "there is no policy: it is taken to be %q", c.policy)
-	}
+	repairPolicy(r, &c.policy, cpuPolicies, a.cpuPolicy(), map[bool]string{true: "static", false: "none"}[len(c.records) > 0])
 	for _, pod := range c.pods() {
 		repairCPUPod(r, &c, pod)
 	}
@@ -153,6 +147,19 @@ func (f Files) repairCPU(a Against, keep []string) (Repaired, error) {
 		}
 	}
 	return finish(r, file.Raw, func() ([]byte, error) { return c.encode(file.Version) })
+}
+
+// repairPolicy makes a policy that there is not the configured one or, if that is
+// not known, the one that the content looks like.
+func repairPolicy(r *repairer, policy *string, known []string, configured, likely string) {
+	if slices.Contains(known, *policy) {
+		return
+	}
+	was := *policy
+	if *policy = configured; !slices.Contains(known, configured) {
+		*policy = likely
+	}
+	r.change("", "", "the policy is %q: it is taken to be %q", was, *policy)
 }
 
 // recallPods finds out, when Data is lost, which pods were allocated as a whole:

@@ -27,13 +27,7 @@ func (f Files) repairMemory(a Against) (Repaired, error) {
 		}
 		r.change(bad.pod, bad.container, "%s: %s", bad.text, what)
 	}
-	if c.policy == "" {
-		c.policy = a.memoryPolicy()
-		if c.policy == "" {
-			c.policy = map[bool]string{true: "Static", false: "None"}[len(c.machine) > 0]
-		}
-		r.change("", "", "there is no policy: it is taken to be %q", c.policy)
-	}
+	repairPolicy(r, &c.policy, memoryPolicies, a.memoryPolicy(), map[bool]string{true: "Static", false: "None"}[len(c.machine) > 0])
 	if used != file.data && file.data != nil {
 		f.recallMemory(r, &c)
 	}

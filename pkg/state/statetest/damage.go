@@ -62,6 +62,8 @@ var Damages = map[string]Damage{
 	"data is gone":                 {"unreadable", false, func(f map[string]any) { delete(f, "data") }},
 	"data is a number":             {"unreadable", false, func(f map[string]any) { f["data"] = 1 }},
 	"no policy":                    {"no-policy", false, inData(func(d map[string]any) { d["policyName"] = "" })},
+	"no such policy":               {"no-policy", false, inData(func(d map[string]any) { d["policyName"] = "Static" })},
+	"memory: no such policy":       {"no-policy", true, inData(func(d map[string]any) { d["policyName"] = "static" })},
 	"no list of CPUs":              {"bad-entry", false, inData(func(d map[string]any) { members(d, "entries", db)["database"] = "1-x" })},
 	"far too many CPUs":            {"bad-entry", false, inData(func(d map[string]any) { members(d, "entries", db)["database"] = "0-999999999999" })},
 	"pod's list of CPUs":           {"bad-entry", false, inData(func(d map[string]any) { members(d, "podEntries", db)["cpuSet"] = "3-1" })},
