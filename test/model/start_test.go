@@ -118,6 +118,11 @@ func (w *world) checkRestored(pod *v1.Pod, a asks, recorded, now cpuHolding) err
 		w.seen["pods given CPUs later"]++
 		return w.checkCPUs(pod, a, now, false)
 	}
+	if len(left.containers) == 0 && !alike(left.pod, now.pod) {
+		// None of its containers has anything any more: it is placed anew.
+		w.seen["pods given CPUs later"]++
+		return w.checkCPUs(pod, a, now, false)
+	}
 	if !alike(left.pod, now.pod) {
 		return wrong("moved", "pod %s had %s, has %s, online are %s", pod.Name, recorded, now, online)
 	}
