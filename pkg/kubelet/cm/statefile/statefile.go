@@ -8,11 +8,15 @@
 // rename itself survives a power failure. A crash at any point leaves the old
 // content or the new, never a mixture; a temporary file that a crash left
 // behind is removed by the next replacement.
+//
+// A file that turns out to be damaged is kept under another name, and what is
+// whole of it can be read; see File.Keep and Fields.
 package statefile
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -34,7 +38,7 @@ func (f File) Path() string { return filepath.Join(f.Dir, f.Name) }
 
 // Read returns the content, or nil and no error when there is no file.
 func (f File) Read() ([]byte, error) {
-	data, err := os.ReadFile(f.Path())
+	data, err := calls().ReadFile(f.Path())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -54,28 +58,31 @@ func (f File) Replace(data []byte) (err error) {
 	temporary := filepath.Join(f.Dir, "."+f.Name+".new")
 	defer func() {
 		if err != nil {
-			os.Remove(temporary)
+			_ = calls().Remove(temporary)
 			err = fmt.Errorf("cannot replace state file %q: %w", f.Path(), err)
 		}
 	}()
 	if err := writeThrough(temporary, data); err != nil {
 		return err
 	}
-	if err := os.Rename(temporary, f.Path()); err != nil {
+	if err := calls().Rename(temporary, f.Path()); err != nil {
 		return err
 	}
-	if err := flushFolder(f.Dir); err != nil {
+	if err := calls().FlushFolder(f.Dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnsure, err)
 	}
 	return nil
 }
 
 func writeThrough(path string, data []byte) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	file, err := calls().Create(path)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
+	count, err := file.Write(data)
+	if err == nil && count < len(data) {
+		err = io.ErrShortWrite
+	}
 	if err == nil {
 		// A temporary file left by a crash keeps the mode it was made with.
 		err = file.Chmod(0o600)

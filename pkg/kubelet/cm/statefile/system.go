@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statefile
+
+import (
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// System is the calls of the operating system that this package makes. It is
+// there so that tests can have each of them fail.
+type System interface {
+	// ReadFile fails with os.ErrNotExist when there is no file.
+	ReadFile(path string) ([]byte, error)
+	// Modified is when the file was last written.
+	Modified(path string) (time.Time, error)
+	// Create makes an empty file that only its owner may read, or empties one.
+	Create(path string) (Writer, error)
+	Rename(from, to string) error
+	// Link gives a file a second name; it fails with os.ErrExist when that is
+	// taken.
+	Link(from, to string) error
+	Remove(path string) error
+	// FlushFolder makes the names in the folder durable.
+	FlushFolder(dir string) error
+}
+
+// Writer is a file that is written.
+type Writer interface {
+	io.WriteCloser
+	Chmod(mode os.FileMode) error
+	// Sync makes the content durable.
+	Sync() error
+}
+
+var system atomic.Pointer[System]
+
+func init() { Use(operatingSystem{}) }
+
+// Use has everything done by another system, for tests, and returns what was used
+// before.
+func Use(s System) System {
+	before := system.Swap(&s)
+	if before == nil {
+		return nil
+	}
+	return *before
+}
+
+func calls() System { return *system.Load() }
+
+// operatingSystem makes the calls.
+type operatingSystem struct{}
+
+func (operatingSystem) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
+
+func (operatingSystem) Modified(path string) (time.Time, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
+}
+
+func (operatingSystem) Create(path string) (Writer, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+}
+
+func (operatingSystem) Rename(from, to string) error { return os.Rename(from, to) }
+func (operatingSystem) Link(from, to string) error   { return os.Link(from, to) }
+func (operatingSystem) Remove(path string) error     { return os.Remove(path) }
+func (operatingSystem) FlushFolder(dir string) error { return flushFolder(dir) }
