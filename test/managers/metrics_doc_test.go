@@ -5,6 +5,7 @@ package managers
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 	"github.com/podslice/podslice/test/simnode"
 )
 
@@ -40,11 +42,16 @@ func TestMetricsDocument(t *testing.T) {
 		require.Contains(t, string(text), fmt.Sprintf("| `%s` |", reason))
 	}
 
+	for _, problem := range []topologymanager.StateProblem{topologymanager.DamagedFile, topologymanager.RunningPodWithout} {
+		require.Contains(t, string(text), fmt.Sprintf("| `%s` |", problem))
+	}
+
 	registerMetrics(t)
 	n := simnode.New(t)
 	n.Info = simnode.Shape{Nodes: 2, Cores: 4, Threads: 2, Memory: resource.MustParse("16Gi")}.MachineInfo()
 	n.ReservedCPUs = cpuset.New(0, 8)
 	n.CPUOptions = map[string]string{"full-pcpus-only": "true"}
+	require.NoError(t, os.WriteFile(filepath.Join(n.Dir, "cpu_manager_state"), nil, 0o600)) // is damaged
 	require.NoError(t, n.Start())
 	for _, text := range []string{
 		"db cpu=4 memory=4Gi\napp a cpu=2 memory=1Gi\napp b",

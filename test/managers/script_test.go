@@ -16,7 +16,7 @@ import (
 )
 
 // TestScripts runs the scripts under testdata. Package script lists their commands;
-// there are those of observe and partial, too. After each command the state is held against
+// there are those of observe, partial and damaged, too. After each command the state is held against
 // what must always be so, see simnode.CheckInvariants.
 func TestScripts(t *testing.T) {
 	registerMetrics(t)
@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 			}}
 			r.More = observe(t, r, &grown)
 			maps.Copy(r.More, partial(t, r))
+			maps.Copy(r.More, damaged(t, r))
 			defer r.Close()
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 				text, err := r.Run(script.Command{Name: d.Cmd, Args: d.CmdArgs, Input: d.Input})

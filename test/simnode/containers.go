@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 )
 
@@ -39,7 +40,9 @@ func (n *Node) Found(pod *v1.Pod, c *v1.Container) {
 	if n.containers[uid] == nil {
 		n.containers[uid] = map[string]string{}
 	}
-	n.containers[uid][c.Name] = fmt.Sprintf("%s-%s", uid, c.Name)
+	id := fmt.Sprintf("%s-%s", uid, c.Name)
+	n.containers[uid][c.Name] = id
+	n.runs[id] = &runtimeapi.LinuxContainerResources{}
 }
 
 // StartContainer tells the managers of a container that is about to start; one
@@ -62,6 +65,7 @@ func (n *Node) StartContainer(pod *v1.Pod, c *v1.Container) error {
 		n.containers[uid] = map[string]string{}
 	}
 	n.containers[uid][c.Name] = id
+	n.runs[id] = n.bindingOf(pod, c)
 	n.mu.Unlock()
 	n.CPU.AddContainer(n.Logger, pod, c, id)
 	n.Memory.AddContainer(n.Logger, pod, c, id)
@@ -89,7 +93,7 @@ func (n *Node) End(name string) error {
 	if pod := n.Pod(name); pod != nil {
 		n.mu.Lock()
 		ids := n.containers[string(pod.UID)]
-		delete(n.containers, string(pod.UID))
+		n.forget(string(pod.UID))
 		n.mu.Unlock()
 		for c := range Containers(pod) {
 			if id := ids[c.Name]; id != "" {
@@ -106,7 +110,7 @@ func (n *Node) Vanish(name string) {
 	n.removed = true
 	if pod := n.Pod(name); pod != nil {
 		n.mu.Lock()
-		delete(n.containers, string(pod.UID))
+		n.forget(string(pod.UID))
 		n.mu.Unlock()
 	}
 	n.Remove(name)
@@ -127,5 +131,5 @@ func (n *Node) removeContainer(id string) error {
 func (n *Node) LoseContainers(pod *v1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.containers, string(pod.UID))
+	n.forget(string(pod.UID))
 }

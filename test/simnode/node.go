@@ -76,6 +76,8 @@ type Node struct {
 	Devices *Devices
 	// Logger is what the managers log to; without one they are silent.
 	Logger klog.Logger
+	// Mute has the runtime tell nothing about containers.
+	Mute bool
 
 	// Wrap, if it is set, may put other managers in the place of those that a
 	// kubelet starts with, for tests of tests.
@@ -99,6 +101,8 @@ type Node struct {
 	// containers are those that the runtime knows, ended ones included: their
 	// IDs by pod UID and name.
 	containers map[string]map[string]string
+	// runs are the containers that run, by ID, and what they are bound to.
+	runs map[string]*runtimeapi.LinuxContainerResources
 }
 
 // New returns a node with an empty folder for its state files, the gate on,
@@ -108,6 +112,7 @@ func New(tb testing.TB) *Node {
 		TB: tb, Dir: tb.TempDir(), Logger: klog.Logger{},
 		Settings:   Settings{TopologyPolicy: "restricted", Scope: "pod", Gate: true},
 		wholeCores: map[string]bool{}, containers: map[string]map[string]string{},
+		runs: map[string]*runtimeapi.LinuxContainerResources{},
 	}
 }
 
@@ -163,16 +168,6 @@ func (n *Node) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	return status, true
 }
 
-// UpdateContainerResources accepts everything.
-func (n *Node) UpdateContainerResources(context.Context, string, *runtimeapi.ContainerResources) error {
-	return nil
-}
-
-// ContainerStatus says that every container runs.
-func (n *Node) ContainerStatus(context.Context, string, bool) (*runtimeapi.ContainerStatusResponse, error) {
-	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, nil
-}
-
 // setGates sets the feature gates for the test, if they are others now.
 func (n *Node) setGates() {
 	if n.gate != nil && *n.gate == n.Gate {
@@ -224,10 +219,10 @@ func (n *Node) Start() error {
 	}
 	k.Topology.AddHintProvider(n.Logger, k.CPU)
 	k.Topology.AddHintProvider(n.Logger, k.Memory)
-	if err := k.CPU.Start(ctx, n.Active, n.sources, n, n, n.Running()); err != nil {
+	if err := k.CPU.Start(ctx, n.Active, n.sources, n, n.runtime(), n.Running()); err != nil {
 		return err
 	}
-	if err := k.Memory.Start(ctx, n.Active, n.sources, n, n, n.Running()); err != nil {
+	if err := k.Memory.Start(ctx, n.Active, n.sources, n, n.runtime(), n.Running()); err != nil {
 		return err
 	}
 	n.Kubelet = k

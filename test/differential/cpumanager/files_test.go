@@ -48,7 +48,7 @@ func TestTheKubeletReadsOurFiles(t *testing.T) {
 	for name, content := range contents() {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			store, err := ourstate.Open(quiet, dir, "cpu_manager_state", "static")
+			store, err := ourstate.Open(quiet, dir, "cpu_manager_state", "static", nil)
 			require.NoError(t, err)
 			require.NoError(t, store.Replace(content))
 			ours, err := os.ReadFile(filepath.Join(dir, "cpu_manager_state"))
@@ -106,7 +106,7 @@ func TestWeReadTheKubeletsFiles(t *testing.T) {
 			manager, err := checkpointmanager.NewCheckpointManager(dir)
 			require.NoError(t, err)
 			require.NoError(t, manager.CreateCheckpoint("cpu_manager_state", checkpoint))
-			store, err := ourstate.Open(quiet, dir, "cpu_manager_state", "static")
+			store, err := ourstate.Open(quiet, dir, "cpu_manager_state", "static", nil)
 			require.NoError(t, err)
 			require.Equal(t, `{"p":{"a":"1-2","shared":"3"}}`, store.Content().GetCPUAssignments().String())
 			_, ok := store.Content().GetPodCPUSet("p")

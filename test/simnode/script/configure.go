@@ -118,6 +118,8 @@ func (r *Runner) set(s *settings, arg datadriven.CmdArg) (err error) {
 		n.Devices, err = n.ParseDevices(arg.Vals)
 	case "period":
 		n.Period, err = time.ParseDuration(value)
+	case "mute":
+		n.Mute = value != "off"
 	case "lost", "terminating":
 	default:
 		return fmt.Errorf("it is not known")

@@ -26,6 +26,7 @@
 //	  [lost=(NAME,...)]: pods whose containers the runtime has lost
 //	  [terminating=(NAME,...)]: pods that are not admitted again, since they are on
 //	  their way out
+//	  [mute]: the runtime does not tell about containers; mute=off
 //	  [plain]: the topology manager's options are gone, too
 //	admit
 //	  a pod as simnode.ParsePod reads it

@@ -60,6 +60,9 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 	if !ok {
 		return fmt.Errorf("container %q is not part of pod %s", container.Name, plan.Name)
 	}
+	m.mu.Lock()
+	m.confirm(logger, plan)
+	m.mu.Unlock()
 	if plan.ExclusiveCPUs(wanted) == 0 {
 		if _, whole := m.content().GetPodCPUSet(plan.UID); whole && !hasSlice(container) {
 			m.sharing.Store(containerKey{plan.UID, container.Name}, true)
@@ -125,11 +128,12 @@ func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecyc
 			m.tellIneligible(klog.LoggerWithValues(logger, "containerName", c.Name), plan, c, true)
 		}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.confirm(logger, plan)
 	if plan.BudgetCPUs() == 0 {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.removeStale(logger)
 	view := m.view()
 	affinity := m.podAffinity(logger, plan)
@@ -161,7 +165,9 @@ func (m *manager) podAffinity(logger klog.Logger, plan podplan.Pod) numa.Hint {
 // pod ran before the kubelet started: it goes on in the shared pool.
 func (m *manager) refuse(logger klog.Logger, podUID string, err error) error {
 	if m.runningBefore[podUID] {
-		logger.Error(err, "Pod ran before the kubelet started and is admitted without exclusive CPUs")
+		topologymanager.CountStateProblem(cpuplan.ResourceName, topologymanager.RunningPodWithout)
+		logger.Error(err, "Pod ran before the kubelet started and is admitted without exclusive CPUs: it runs in the node shared pool",
+			"ifItHadSome", topologymanager.RepairCommand(m.stateDir))
 		return nil
 	}
 	logger.Error(err, "Could not allocate CPUs")

@@ -16,7 +16,7 @@ import (
 // HoldsPod implements topologymanager.AllocationHolder. A pod that ran before
 // the kubelet started has what it has, on record or not, and whatever the policy
 // is: it may have devices.
-func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
+func (m *manager) HoldsPod(logger klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	if m.node == nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -29,7 +29,8 @@ func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.node.HasRecord(m.committed, plan) || m.runningBefore[plan.UID] {
+	m.confirm(logger, plan)
+	if m.node.HasRecord(m.view(), plan) || m.runningBefore[plan.UID] {
 		return true, true
 	}
 	if plan.Budget != nil && m.affinity.Name() == topologymanager.PodTopologyScope {
@@ -68,6 +69,7 @@ func (m *manager) hints(logger klog.Logger, pod *v1.Pod, operation lifecycle.Ope
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.removeStale(logger)
+	m.confirm(logger, plan)
 	resource, ok := hints(m.view(), plan)
 	if !ok {
 		return nil

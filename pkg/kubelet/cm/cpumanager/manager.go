@@ -130,6 +130,9 @@ type manager struct {
 	// runningBefore are the pods that had containers in the runtime when the
 	// kubelet started, for as long as they are active.
 	runningBefore map[string]bool
+	// unconfirmed are the pods whose record was made of what their containers
+	// were seen to run on, until it is known what they ask for.
+	unconfirmed map[string]bool
 }
 
 var (
@@ -160,6 +163,7 @@ func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[s
 		wake:            make(chan struct{}, 1),
 		containerMap:    containermap.NewContainerMap(),
 		runningBefore:   map[string]bool{},
+		unconfirmed:     map[string]bool{},
 		startWait:       maxStartWait,
 	}
 	m.updater = newUpdater(toPlan(m.allCPUs), m.targets)
@@ -232,10 +236,7 @@ func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesR
 		m.containerMap = initialContainers
 	}
 	m.containerMap.Visit(func(podUID, _, _ string) { m.runningBefore[podUID] = true })
-	if err := m.restore(logger); err != nil {
-		logger.Error(err, "Could not restore the CPU manager's state")
-		return err
-	}
+	m.restore(ctx, logger)
 	if m.node == nil && podLevel() {
 		logger.Info("PodLevelResourceManagers is on, but no container gets exclusive CPUs under this policy", "policy", m.policy)
 	}

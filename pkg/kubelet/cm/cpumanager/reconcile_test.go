@@ -114,6 +114,9 @@ func restartWith(t *testing.T, tells bool, cpus string) (updates, statuses, peak
 		if !tells {
 			n.runtime = r
 		}
+		n.start() // leaves a state file, without which more is asked
+		n.stop()
+		synctest.Wait()
 		n.silent = false
 		r.delay = func() time.Duration { return 5 * time.Millisecond }
 		n.before = containermap.NewContainerMap()

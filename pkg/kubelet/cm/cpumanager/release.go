@@ -22,13 +22,15 @@ import (
 // the static policy that finds such a list takes it for what the pods hold: that
 // is as if the policy had never been changed.
 
-// beginRelease restores the state for the none policy.
-func (m *manager) beginRelease(logger klog.Logger, store *state.Store) {
+// beginRelease restores the state for the none policy. While a damaged file is
+// not read whole, it stays in place until all containers are released: nothing
+// else tells the next start of the kubelet that some are to be.
+func (m *manager) beginRelease(logger klog.Logger, store *state.Store, l loss) {
 	restored := store.Content()
 	nothing := &state.Content{}
 	var err error
 	switch {
-	case !m.confines(restored):
+	case l.afresh() || !m.confines(restored) && !l.bound(m.allCPUs):
 		err = store.Replace(nothing)
 	case runtime.GOOS == "windows":
 		logger.Error(nil, "Containers that are bound to CPUs keep to them until they end: releasing them is not supported on Windows yet")
@@ -36,7 +38,9 @@ func (m *manager) beginRelease(logger klog.Logger, store *state.Store) {
 	default:
 		logger.Info("Releasing containers that were bound to CPUs by another policy", "pods", len(restored.Assignments), "sharedPool", restored.Default.String())
 		m.releasing.Store(true)
-		err = store.Write(restored)
+		if !l.damaged && m.confines(restored) {
+			err = store.Write(restored)
+		}
 	}
 	if err != nil {
 		// The next start of the kubelet finds what this one has found.

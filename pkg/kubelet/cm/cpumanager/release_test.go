@@ -51,7 +51,7 @@ var pinned = []string{"db-metrics-exporter", "db-backup-agent", "db-database", "
 // listed is what the state file lists, and for which policy.
 func listed(n *node) (policy string, content *state.Content) {
 	logger, _ := ktesting.NewTestContext(n.t)
-	store, err := state.Open(logger, n.dir, stateFileName, string(PolicyNone))
+	store, err := state.Open(logger, n.dir, stateFileName, string(PolicyNone), nil)
 	require.NoError(n.t, err)
 	return policyInFile(n), store.Content()
 }

@@ -3,6 +3,7 @@
 package cpumanager
 
 import (
+	"context"
 	"slices"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -16,18 +17,21 @@ import (
 
 // restore reads the state file. The assignments in it are the truth and the
 // shared pool follows from them and the machine of today, so that CPUs that
-// were added or taken into the reservation since need no care.
-func (m *manager) restore(logger klog.Logger) error {
-	store, err := state.Open(logger, m.stateDir, stateFileName, string(m.policy))
-	if err != nil {
-		return err
-	}
+// were added or taken into the reservation since need no care. What is not in it
+// because it is damaged or gone, the runtime is asked for; see lost.go. The
+// kubelet starts in any case.
+func (m *manager) restore(ctx context.Context, logger klog.Logger) {
+	store, err := state.Open(logger, m.stateDir, stateFileName, string(m.policy), m.containerMap.GetContainerRef)
+	l := m.assess(ctx, logger, store, err)
 	if m.node == nil {
-		m.beginRelease(logger, store)
+		m.beginRelease(logger, store, l)
 		m.store.Store(store)
-		return nil
+		return
 	}
 	restored := store.Content()
+	if l.afresh() {
+		restored = &state.Content{}
+	}
 	records := map[string]cpuplan.Record{}
 	for uid, containers := range restored.Assignments {
 		r := cpuplan.Record{Containers: make(map[string]cpuplan.Set, len(containers))}
@@ -54,7 +58,7 @@ func (m *manager) restore(logger klog.Logger) error {
 	}
 	m.dropOffline(logger, records)
 	m.dropDoubled(logger, records)
-	m.committed = cpuplan.NewState(records)
+	m.committed = m.observed(logger, cpuplan.NewState(records), l)
 	m.logOddities(logger)
 	content := m.contentOf(m.committed)
 	if err := store.Replace(content); err != nil {
@@ -65,7 +69,6 @@ func (m *manager) restore(logger klog.Logger) error {
 	}
 	m.store.Store(store)
 	m.setGauges()
-	return nil
 }
 
 // dropOffline takes CPUs that the machine does not have any more out of what pods

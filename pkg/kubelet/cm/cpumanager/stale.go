@@ -66,4 +66,5 @@ func (m *manager) forgetContainers(active map[string]bool) {
 		return true
 	})
 	maps.DeleteFunc(m.runningBefore, func(uid string, _ bool) bool { return !active[uid] })
+	maps.DeleteFunc(m.unconfirmed, func(uid string, _ bool) bool { return !active[uid] })
 }

@@ -48,7 +48,9 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 		// kubelet stopped before it had written that.
 	}
 	affinity := m.affinityOf(logger, spec, container.Name)
-	record, err := m.host(spec.UID).PlanContainer(spec, container.Name, affinity)
+	record, err := m.planAtSeen(spec.UID, container.Name, affinity, func(affinity numa.Hint) (memplan.PodRecord, error) {
+		return m.host(spec.UID).PlanContainer(spec, container.Name, affinity)
+	})
 	return m.settle(logger, podRequest{pod: spec}, record, err)
 }
 
@@ -72,7 +74,9 @@ func (m *manager) AllocatePod(logger klog.Logger, pod *v1.Pod, operation lifecyc
 	}
 	metrics.MemoryManagerPinningRequestTotal.Inc()
 	affinity := m.affinityOf(logger, spec, spec.Containers[0].Name)
-	record, err := m.host(spec.UID).PlanPod(spec, affinity, m.near(spec))
+	record, err := m.planAtSeen(spec.UID, "", affinity, func(affinity numa.Hint) (memplan.PodRecord, error) {
+		return m.host(spec.UID).PlanPod(spec, affinity, m.near(spec))
+	})
 	return m.settle(logger, podRequest{pod: spec, whole: true}, record, err)
 }
 
@@ -123,7 +127,9 @@ func (m *manager) settle(logger klog.Logger, asked podRequest, record memplan.Po
 	}
 	asked.countFailure(before)
 	if m.runningBefore[uid] {
-		logger.Error(err, "Pod ran before the kubelet started and is admitted without memory of its own")
+		topologymanager.CountStateProblem(metrics.ResourceManagerMemory, topologymanager.RunningPodWithout)
+		logger.Error(err, "Pod ran before the kubelet started and is admitted without memory of its own",
+			"ifItHadSome", topologymanager.RepairCommand(m.directory))
 		return nil
 	}
 	logger.Error(err, "Cannot allocate memory")

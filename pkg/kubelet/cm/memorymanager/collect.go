@@ -69,6 +69,7 @@ func (m *manager) collect(logger klog.Logger, admitting string) {
 		}
 	}
 	maps.DeleteFunc(m.runningBefore, func(uid string, _ bool) bool { return active[uid] == nil })
+	maps.DeleteFunc(m.seen, func(uid string, _ map[string]numa.Set) bool { return active[uid] == nil })
 	maps.DeleteFunc(m.containers, func(_ string, ref containerRef) bool { return !active.keeps(ref.podUID, ref.name) })
 
 	kept, stale := records.Keep(active.keeps)

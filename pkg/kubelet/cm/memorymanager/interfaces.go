@@ -23,8 +23,8 @@ import (
 // they have.
 type ActivePodsFunc func() []*v1.Pod
 
-// runtimeService is what the kubelet passes; this manager makes no calls to the
-// runtime.
+// runtimeService is what the kubelet passes. This manager updates no containers;
+// see package running for what else it may be.
 type runtimeService interface {
 	UpdateContainerResources(ctx context.Context, id string, resources *runtimeapi.ContainerResources) error
 }
@@ -32,8 +32,8 @@ type runtimeService interface {
 // Manager is what the kubelet uses. It is a topologymanager.HintProvider; the
 // one of NewManager is an AdmissionParticipant and PodAllocator too.
 type Manager interface {
-	// Start loads the state; before it nothing is recorded. It fails when the
-	// state file cannot be used.
+	// Start loads the state; before it nothing is recorded. A damaged state file
+	// does not make it fail.
 	Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, podStatusProvider status.PodStatusProvider, containerRuntime runtimeService, initialContainers containermap.ContainerMap) error
 
 	// AddContainer tells the ID under which a container is about to start.

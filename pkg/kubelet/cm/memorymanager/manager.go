@@ -17,6 +17,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memorymanager/state"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
@@ -41,7 +42,10 @@ type manager struct {
 	// runningBefore are the pods that had containers in the runtime when the
 	// kubelet started, for as long as they are active.
 	runningBefore map[string]bool
-	admission     *admission
+	// seen are the NUMA nodes that containers are bound to, by pod UID and name,
+	// if what is recorded of them may be lost.
+	seen      map[string]map[string]numa.Set
+	admission *admission
 }
 
 type containerRef struct{ podUID, name string }
@@ -75,22 +79,19 @@ func NewManager(logger klog.Logger, policyName string, machineInfo *cadvisorapi.
 	return m, nil
 }
 
-// Start implements Manager. The status provider and the runtime are not used:
-// the kubelet binds memory when it creates a container, and nothing changes it
-// later.
-func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, _ status.PodStatusProvider, _ runtimeService, initialContainers containermap.ContainerMap) error {
+// Start implements Manager. The status provider is not used: the kubelet binds
+// memory when it creates a container, and nothing changes it later. The runtime is
+// only asked what containers run on, if that is not in the state file any more.
+func (m *manager) Start(ctx context.Context, activePods ActivePodsFunc, sourcesReady config.SourcesReady, _ status.PodStatusProvider, runtime runtimeService, initialContainers containermap.ContainerMap) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting memory manager", "podslice", podslice.Version, "policy", m.policy.name)
-	store, err := state.Open(logger, m.directory, memoryManagerStateFileName, string(m.policy.name), m.policy.machine)
-	if err != nil {
-		logger.Error(err, "Cannot use the memory manager's state")
-		return err
-	}
+	store, seen := m.open(ctx, logger, runtime, initialContainers)
 	logShortage(logger, store.Host())
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.store.Store(store)
+	m.seen = seen
 	m.activePods, m.sourcesReady = activePods, sourcesReady
 	initialContainers.Visit(func(podUID, name, id string) {
 		m.containers[id] = containerRef{podUID, name}

@@ -155,8 +155,9 @@ func TestRunningPodsWithoutRoomCountAsErrors(t *testing.T) {
 	n.active = append(n.active, wide)
 	n.restart()
 	require.Equal(t, map[string]float64{
-		"memory_manager_pinning_requests_total":        1,
-		"memory_manager_pinning_errors_total":          1,
-		"resource_manager_allocation_errors_total pod": 1,
+		"memory_manager_pinning_requests_total":                   1,
+		"memory_manager_pinning_errors_total":                     1,
+		"resource_manager_allocation_errors_total pod":            1,
+		"resource_manager_state_errors_total running_pod_without": 1,
 	}, during(t, func() { n.mustAdmit(wide) }))
 }

@@ -28,7 +28,7 @@ var admissionSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
 
 // registerMetrics lets the kubelet show the metrics of this file beside its own.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(admissionSeconds, ineligible)
+	legacyregistry.MustRegister(admissionSeconds, ineligible, stateErrors)
 })
 
 // observeAdmission counts how long an admission took, in the kubelet's histogram
@@ -51,3 +51,31 @@ var ineligible = metrics.NewCounterVec(&metrics.CounterOpts{
 func CountIneligible(resource string, reason podplan.Ineligibility) {
 	ineligible.WithLabelValues(resource, string(reason)).Inc()
 }
+
+// stateErrors is a metric that the kubelet does not have.
+var stateErrors = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem:      kubeletmetrics.KubeletSubsystem,
+	Name:           "resource_manager_state_errors_total",
+	Help:           "Number of state files that were damaged when the kubelet started, and of pods that ran then and could not be given what they are to have.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"resource_name", "problem"})
+
+// StateProblem is a kind of loss of what was recorded.
+type StateProblem string
+
+const (
+	// DamagedFile is a state file that could not be read as it was.
+	DamagedFile StateProblem = "damaged_file"
+	// RunningPodWithout is a pod that ran when the kubelet started and goes on
+	// without resources of its own.
+	RunningPodWithout StateProblem = "running_pod_without"
+)
+
+// CountStateProblem counts a problem with what is recorded of the resource.
+func CountStateProblem(resource string, problem StateProblem) {
+	stateErrors.WithLabelValues(resource, string(problem)).Inc()
+}
+
+// RepairCommand is what puts the state files in the folder right, for messages.
+// The kubelet has to be stopped for it.
+func RepairCommand(dir string) string { return "podslice state repair --write " + dir }

@@ -32,6 +32,18 @@ type CPUManagerCheckpointData struct {
 	Entries       map[string]map[string]string        `json:"entries,omitempty"`
 	PodEntries    PodCPUAssignments                   `json:"podEntries,omitempty"`
 	Baselines     map[string]map[string]ContainerCPUs `json:"baselines,omitempty"`
+
+	// byID is the entries of version 1, by container ID.
+	byID map[string]string
+}
+
+// CPUManagerCheckpointV1 is the format of kubelets before 1.18, which knew
+// containers by their IDs. The kubelet's own CPU manager has read it until 1.36.
+type CPUManagerCheckpointV1 struct {
+	PolicyName    string            `json:"policyName"`
+	DefaultCPUSet string            `json:"defaultCpuSet"`
+	Entries       map[string]string `json:"entries,omitempty"`
+	Checksum      checksum.Checksum `json:"checksum"`
 }
 
 // CPUManagerCheckpointV2 is the format of kubelets before 1.36; it knows no
@@ -70,6 +82,7 @@ var (
 	_ checkpointmanager.Checkpoint = (*CPUManagerCheckpoint)(nil)
 	_ checkpointmanager.Checkpoint = (*CPUManagerCheckpointV3)(nil)
 	_ checkpointmanager.Checkpoint = (*CPUManagerCheckpointV2)(nil)
+	_ checkpointmanager.Checkpoint = (*CPUManagerCheckpointV1)(nil)
 )
 
 // dumpChecksum is the checksum of the older formats: over the dump of the value
@@ -85,6 +98,33 @@ func verify(written, actual checksum.Checksum) error {
 		return &errors.CorruptCheckpointError{ActualCS: uint64(actual), ExpectedCS: uint64(written)}
 	}
 	return nil
+}
+
+// sum is the checksum that belongs to the content. It leaves cp as it is.
+func (cp *CPUManagerCheckpointV1) sum() checksum.Checksum {
+	bare := *cp
+	bare.Checksum = 0
+	return dumpChecksum(&bare, "CPUManagerCheckpointV1")
+}
+
+// MarshalCheckpoint implements checkpointmanager.Checkpoint.
+func (cp *CPUManagerCheckpointV1) MarshalCheckpoint() ([]byte, error) {
+	cp.Checksum = cp.sum()
+	return json.Marshal(*cp)
+}
+
+// UnmarshalCheckpoint implements checkpointmanager.Checkpoint.
+func (cp *CPUManagerCheckpointV1) UnmarshalCheckpoint(data []byte) error {
+	return json.Unmarshal(data, cp)
+}
+
+// VerifyChecksum implements checkpointmanager.Checkpoint. A checksum of 0 is
+// one that was never taken.
+func (cp *CPUManagerCheckpointV1) VerifyChecksum() error {
+	if cp.Checksum == 0 {
+		return nil
+	}
+	return verify(cp.Checksum, cp.sum())
 }
 
 // sum is the checksum that belongs to the content. It leaves cp as it is.

@@ -4,7 +4,6 @@ package state
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/kubelet/checkpointmanager"
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
@@ -28,21 +26,37 @@ type Store struct {
 	// written is the file's content, as far as that is sure.
 	written []byte
 	unsure  bool
+	// unkept is set while there is a damaged file that could not be kept under
+	// another name. It is not replaced before.
+	unkept bool
+	// missing is set if there was no file.
+	missing bool
 }
 
+// ContainerOf tells the pod and the name of a container by its ID; its error is
+// that the container is not known. Files of the first version need it.
+type ContainerOf func(id string) (podUID, name string, err error)
+
 // Open reads the state file called name in dir, or begins an empty state when
-// there is none. It writes nothing. A damaged file is refused. The content of
-// another policy's file is kept, whatever it means for the policy of today.
-func Open(logger klog.Logger, dir, name, policyName string) (*Store, error) {
+// there is none. It writes nothing. The content of another policy's file is
+// taken, whatever it means for the policy of today.
+//
+// The store can be used whatever Open finds. The error is nil or a
+// *statefile.Damage: then the content is what could be read, and the damaged file
+// is kept under another name.
+func Open(logger klog.Logger, dir, name, policyName string, containerOf ContainerOf) (*Store, error) {
 	s := &Store{file: statefile.File{Dir: dir, Name: name}, policyName: policyName}
-	content, err := s.load(logger)
-	if err != nil {
-		return nil, fmt.Errorf("could not restore state from checkpoint: %w, please drain this node and delete the CPU manager checkpoint file %q before restarting Kubelet",
-			err, s.file.Path())
-	}
+	content, damage := s.load(logger, containerOf)
 	s.published.Store(content)
-	return s, nil
+	if damage == nil {
+		return s, nil
+	}
+	s.unkept = damage.KeepErr != nil
+	return s, damage
 }
+
+// Missing reports whether there was no file.
+func (s *Store) Missing() bool { return s.missing }
 
 // Content is what was last published.
 func (s *Store) Content() *Content { return s.published.Load() }
@@ -63,6 +77,12 @@ func (s *Store) Write(content *Content) error {
 	data, err := s.encode(content)
 	if err != nil {
 		return err
+	}
+	if s.unkept {
+		if _, err := s.file.Keep(); err != nil {
+			return err
+		}
+		s.unkept = false
 	}
 	if s.unsure || !bytes.Equal(data, s.written) {
 		if err := s.file.Replace(data); err != nil {
@@ -125,22 +145,23 @@ func (c *Content) leftover() cpuset.CPUSet {
 	return left
 }
 
-func (s *Store) load(logger klog.Logger) (*Content, error) {
+func (s *Store) load(logger klog.Logger, containerOf ContainerOf) (*Content, *statefile.Damage) {
 	empty := &Content{Assignments: ContainerCPUAssignments{}, Pods: PodCPUAssignments{}}
 	raw, err := s.file.Read()
-	if err != nil || raw == nil {
-		return empty, err
-	}
-	data, version, err := decode(raw)
 	if err != nil {
-		return nil, err
+		return empty, s.file.NewDamage(err, "")
 	}
-	content, err := data.content()
-	if err != nil {
-		return nil, err
+	if raw == nil {
+		s.missing = true
+		return empty, nil
 	}
-	if data.PolicyName == "" {
-		return nil, fmt.Errorf("the file names no policy")
+	data, part, err := decode(raw)
+	if data == nil {
+		return empty, s.file.NewDamage(err, "")
+	}
+	content, unread := data.content(containerOf)
+	if err = errors.Join(err, unread); err != nil {
+		return content, s.file.NewDamage(err, part)
 	}
 	if data.PolicyName != s.policyName {
 		logger.Info("Taking over the CPU manager's state of another policy",
@@ -148,71 +169,48 @@ func (s *Store) load(logger klog.Logger) (*Content, error) {
 		return content, nil
 	}
 	s.written = raw
-	logger.V(2).Info("Restored the CPU manager's state", "file", s.file.Path(), "version", version, "pods", len(content.Assignments))
+	logger.V(2).Info("Restored the CPU manager's state", "file", s.file.Path(), "read", part, "pods", len(content.Assignments))
 	return content, nil
 }
 
-// decode reads the newest format that the file is in. A file that has the
-// fields of version 4 is not read as an older one when these are damaged: what
-// an older reader sees in it is only a part.
-func decode(raw []byte) (*CPUManagerCheckpointData, int, error) {
-	var fields struct {
-		Data         *string          `json:"data"`
-		DataChecksum *json.RawMessage `json:"dataChecksum"`
-	}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, 0, fmt.Errorf("the file is not valid JSON: %w", err)
-	}
-	if fields.Data != nil || fields.DataChecksum != nil {
-		var v4 CPUManagerCheckpoint
-		if err := read(raw, &v4); err != nil {
-			return nil, 0, fmt.Errorf("could not load v4 checkpoint: %w", err)
-		}
-		return &v4.CheckpointData, 4, nil
-	}
-	// Absent maps must be empty, not nil: that is how the sums were made.
-	v3 := CPUManagerCheckpointV3{Entries: map[string]map[string]string{}, PodEntries: PodCPUAssignments{}}
-	if err := read(raw, &v3); err == nil {
-		return &CPUManagerCheckpointData{
-			PolicyName: v3.PolicyName, DefaultCPUSet: v3.DefaultCPUSet, Entries: v3.Entries, PodEntries: v3.PodEntries,
-		}, 3, nil
-	}
-	v2 := CPUManagerCheckpointV2{Entries: map[string]map[string]string{}}
-	if err := read(raw, &v2); err != nil {
-		return nil, 0, err
-	}
-	return &CPUManagerCheckpointData{
-		PolicyName: v2.PolicyName, DefaultCPUSet: v2.DefaultCPUSet, Entries: v2.Entries,
-	}, 2, nil
-}
-
-func read(raw []byte, checkpoint checkpointmanager.Checkpoint) error {
-	if err := checkpoint.UnmarshalCheckpoint(raw); err != nil {
-		return err
-	}
-	return checkpoint.VerifyChecksum()
-}
-
-// content parses the CPU sets.
-func (d *CPUManagerCheckpointData) content() (*Content, error) {
+// content parses the CPU sets. The error says what was passed over.
+func (d *CPUManagerCheckpointData) content(containerOf ContainerOf) (*Content, error) {
 	content := &Content{
 		Assignments:  make(ContainerCPUAssignments, len(d.Entries)),
 		Pods:         d.PodEntries.Clone(),
 		HasBaselines: len(d.Baselines) > 0,
 	}
+	var errs []error
 	var err error
 	if content.Default, err = parse(d.DefaultCPUSet); err != nil {
-		return nil, fmt.Errorf("could not parse default CPU set %q: %w", d.DefaultCPUSet, err)
+		errs = append(errs, fmt.Errorf("could not parse default CPU set %q: %w", d.DefaultCPUSet, err))
+	}
+	add := func(pod, name, text string) {
+		cpus, err := parse(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("could not parse cpuset %q for container %q in pod %q: %w", text, name, pod, err))
+			return
+		}
+		if content.Assignments[pod] == nil {
+			content.Assignments[pod] = map[string]cpuset.CPUSet{}
+		}
+		content.Assignments[pod][name] = cpus
 	}
 	for pod, containers := range d.Entries {
-		content.Assignments[pod] = make(map[string]cpuset.CPUSet, len(containers))
 		for name, text := range containers {
-			if content.Assignments[pod][name], err = parse(text); err != nil {
-				return nil, fmt.Errorf("could not parse cpuset %q for container %q in pod %q: %w", text, name, pod, err)
-			}
+			add(pod, name, text)
 		}
 	}
-	return content, nil
+	for id, text := range d.byID {
+		if containerOf == nil {
+			break
+		}
+		// One that is not known does not run.
+		if pod, name, err := containerOf(id); err == nil {
+			add(pod, name, text)
+		}
+	}
+	return content, errors.Join(errs...)
 }
 
 // parse is cpuset.Parse for a text that may be wrong: a range of many millions

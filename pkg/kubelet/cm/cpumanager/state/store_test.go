@@ -4,14 +4,20 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/pkg/kubelet/checkpointmanager"
+	"k8s.io/kubernetes/pkg/kubelet/checkpointmanager/checksum"
 	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
+	"github.com/podslice/podslice/test/realfiles"
 )
 
 func sample() *Content {
@@ -24,7 +30,12 @@ func sample() *Content {
 
 func open(t *testing.T, dir, policy string) (*Store, error) {
 	logger, _ := ktesting.NewTestContext(t)
-	return Open(logger, dir, "state", policy)
+	return Open(logger, dir, "state", policy, func(id string) (string, string, error) {
+		if pod, name, ok := strings.Cut(id, "-"); ok {
+			return pod, name, nil
+		}
+		return "", "", errors.New("no such container")
+	})
 }
 
 func TestReplacePublishesAndSurvives(t *testing.T) {
@@ -153,6 +164,16 @@ func TestOlderFormats(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "1-2", s.Content().GetCPUSetOrDefault("POD", "c").String())
 	})
+	t.Run("v1", func(t *testing.T) {
+		v1 := &CPUManagerCheckpointV1{PolicyName: "static", DefaultCPUSet: "0,3-7", Entries: map[string]string{"POD-c": "1-2", "gone": "3"}}
+		data, err := v1.MarshalCheckpoint()
+		s, err := open(t, write(t, data, err), "static")
+		require.NoError(t, err)
+		want := sample()
+		want.Pods = PodCPUAssignments{}
+		require.Equal(t, want, s.Content(), "a container that is not known does not run")
+		require.NoError(t, s.Replace(s.Content()))
+	})
 	t.Run("v3", func(t *testing.T) {
 		data, err := v3.MarshalCheckpoint()
 		s, err := open(t, write(t, data, err), "static")
@@ -161,11 +182,13 @@ func TestOlderFormats(t *testing.T) {
 	})
 }
 
+// TestDamage: whatever is wrong with a file, what is sure of it is read, and it
+// is kept.
 func TestDamage(t *testing.T) {
 	s := &Store{policyName: "static"}
 	good, err := s.encode(sample())
 	require.NoError(t, err)
-	damaged := func(change func(map[string]any)) []byte {
+	changed := func(change func(map[string]any)) []byte {
 		var fields map[string]any
 		require.NoError(t, json.Unmarshal(good, &fields))
 		change(fields)
@@ -173,35 +196,78 @@ func TestDamage(t *testing.T) {
 		require.NoError(t, err)
 		return data
 	}
-	for name, data := range map[string][]byte{
-		"empty":         {},
-		"cut off":       good[:len(good)/2],
-		"text behind":   append(append([]byte{}, good...), "}"...),
-		"data changed":  damaged(func(f map[string]any) { f["data"] = `{"policyName":"static","defaultCpuSet":"0-7"}` }),
-		"data gone":     damaged(func(f map[string]any) { delete(f, "data") }),
-		"checksum gone": damaged(func(f map[string]any) { delete(f, "dataChecksum") }),
-		"nothing":       []byte(`null`),
-		"no policy":     []byte(`{}`),
-		"huge range":    []byte(`{"policyName":"static","defaultCpuSet":"0-99999999999","checksum":0}`),
-		"no CPU set":    []byte(`{"policyName":"static","defaultCpuSet":"x","checksum":0}`),
-		"older, damaged": damaged(func(f map[string]any) {
+	v4 := func(data string) []byte {
+		return changed(func(f map[string]any) { f["data"], f["dataChecksum"] = data, uint64(checksum.New(data)) })
+	}
+	all, inline, nothing := sample(), sample(), &Content{Assignments: ContainerCPUAssignments{}, Pods: PodCPUAssignments{}}
+	inline.Pods = PodCPUAssignments{}
+	other := &Content{Default: cpuset.New(0), Pods: PodCPUAssignments{}, Assignments: ContainerCPUAssignments{"POD": {"c": cpuset.New(1)}}}
+	for name, test := range map[string]struct {
+		data  []byte
+		err   string
+		still *Content
+	}{
+		"empty":                      {[]byte{}, "not valid JSON", nothing},
+		"zeroes":                     {make([]byte, 4096), "not valid JSON", nothing},
+		"cut off in the inline part": {good[:60], "not valid JSON", nothing},
+		"cut off in the data":        {good[:len(good)-60], "not valid JSON", inline},
+		"cut off in the last sum":    {good[:len(good)-3], "not valid JSON", inline},
+		"text behind":                {append(append([]byte{}, good...), "}"...), "not valid JSON", all},
+		"data changed":               {changed(func(f map[string]any) { f["data"] = `{"policyName":"static","defaultCpuSet":"0-7"}` }), "checkpoint is corrupted", inline},
+		"data is no JSON":            {v4("x"), "could not load v4", inline},
+		"data gone":                  {changed(func(f map[string]any) { delete(f, "data") }), "could not load v4", inline},
+		"checksum gone":              {changed(func(f map[string]any) { delete(f, "dataChecksum") }), "checkpoint is corrupted", inline},
+		"inline part changed":        {changed(func(f map[string]any) { f["defaultCpuSet"] = "0" }), "", all},
+		"both parts changed":         {changed(func(f map[string]any) { f["defaultCpuSet"], f["data"] = "0", "{}" }), "checkpoint is corrupted", nothing},
+		"a field of the future":      {changed(func(f map[string]any) { f["new"] = 1 }), "newer version", all},
+		"data with a new field":      {v4(`{"policyName":"static","defaultCpuSet":"0","entries":{"POD":{"c":"1"}},"new":1}`), "newer version", other},
+		"data of the future":         {v4(`{"policyName":"static","entries":[{"pod":"POD"}]}`), "could not load v4", inline},
+		"one entry is no CPU set":    {v4(`{"policyName":"static","defaultCpuSet":"0","entries":{"POD":{"c":"1","d":"x"}}}`), `for container "d" in pod "POD"`, other},
+		"a pod with no CPU set":      {v4(`{"policyName":"static","defaultCpuSet":"0","podEntries":{"POD":{"cpuSet":"9-1"}}}`), "could not load v4", inline},
+		"nothing":                    {[]byte(`null`), "names no policy", nothing},
+		"a list":                     {[]byte(`[1]`), "not valid JSON", nothing},
+		"no policy":                  {[]byte(`{}`), "names no policy", nothing},
+		"huge range":                 {[]byte(`{"policyName":"static","defaultCpuSet":"0-99999999999","checksum":0}`), "outside the supported range", nothing},
+		"no CPU set":                 {[]byte(`{"policyName":"static","defaultCpuSet":"x","checksum":0}`), "could not parse default CPU set", &Content{Default: cpuset.New(), Assignments: nothing.Assignments, Pods: nothing.Pods}},
+		"older, damaged": {changed(func(f map[string]any) {
 			delete(f, "data")
 			delete(f, "dataChecksum")
 			f["defaultCpuSet"] = "0-7"
-		}),
+		}), "checkpoint is corrupted", nothing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "state")
-			require.NoError(t, os.WriteFile(path, data, 0o600))
-			_, err := open(t, dir, "static")
-			require.ErrorContains(t, err, "could not restore state from checkpoint")
-			require.ErrorContains(t, err, path)
-			kept, err := os.ReadFile(path)
+			require.NoError(t, os.WriteFile(path, test.data, 0o600))
+			s, err := open(t, dir, "static")
+			require.Equal(t, test.still, s.Content())
+			if test.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, test.err)
+			var damage *statefile.Damage
+			require.ErrorAs(t, err, &damage)
+			require.NoError(t, s.Replace(sample()))
+			kept, err := os.ReadFile(damage.Kept)
 			require.NoError(t, err)
-			require.Equal(t, data, kept, "a damaged file is evidence")
+			require.Equal(t, test.data, kept, "a damaged file is evidence")
+			s, err = open(t, dir, "static")
+			require.NoError(t, err)
+			require.Equal(t, sample(), s.Content())
 		})
 	}
+}
+
+// TestAFolderInPlaceOfTheFile: whatever is there does not keep the kubelet down.
+func TestAFolderInPlaceOfTheFile(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "state", "busy"), 0o755))
+	s, err := open(t, dir, "static")
+	var damage *statefile.Damage
+	require.ErrorAs(t, err, &damage)
+	require.DirExists(t, filepath.Join(damage.Kept, "busy"))
+	require.NoError(t, s.Replace(sample()))
 }
 
 func TestBaselines(t *testing.T) {
@@ -225,17 +291,38 @@ func TestReadersGetCopies(t *testing.T) {
 	require.Equal(t, `{"POD":{"c":"1-2"}}`, c.GetCPUAssignments().String())
 }
 
+// FuzzDecode: a file is read or it is not, and nothing panics; what is read can be
+// written, and is read again as the same.
 func FuzzDecode(f *testing.F) {
 	s := &Store{policyName: "static"}
 	good, err := s.encode(sample())
 	require.NoError(f, err)
 	f.Add(good)
 	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0-3","entries":{"p":{"c":"9-1"}},"checksum":0}`))
+	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0-3","entries":{"id":"1"},"checksum":0}`))
 	f.Add([]byte(`{"data":null,"dataChecksum":null}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		// A file is read or refused; nothing panics.
-		if data, _, err := decode(raw); err == nil {
-			_, _ = data.content()
+	for _, text := range realfiles.Texts(f, "cpu_manager_state") {
+		if _, _, err := decode([]byte(text)); err != nil {
+			f.Fatalf("a file of a kubelet: %v", err)
 		}
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		data, part, err := decode(raw)
+		if data == nil {
+			require.Error(t, err)
+			return
+		}
+		require.NotEmpty(t, part)
+		content, _ := data.content(nil)
+		written, err := s.encode(content)
+		require.NoError(t, err)
+		again, _, err := decode(written)
+		require.NoError(t, err)
+		reread, err := again.content(nil)
+		require.NoError(t, err)
+		require.Equal(t, content.Assignments.String(), reread.Assignments.String())
+		require.Equal(t, content.Default.String(), reread.Default.String())
+		require.Equal(t, len(content.Pods), len(reread.Pods))
 	})
 }

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -70,14 +71,17 @@ func assignments(r memplan.Records) (ContainerMemoryAssignments, PodMemoryAssign
 	return containers, pods
 }
 
+// records reads what pods have. The error says what was passed over.
 func records(containers ContainerMemoryAssignments, pods PodMemoryAssignments) (memplan.Records, error) {
+	var errs []error
 	all := make(map[string]memplan.PodRecord, len(containers))
 	for uid, entries := range containers {
 		record := memplan.PodRecord{Containers: make(map[string][]memplan.Block, len(entries))}
 		for name, blocks := range entries {
 			planned, err := blocksToPlan(blocks)
 			if err != nil {
-				return memplan.Records{}, fmt.Errorf("pod %q, container %q: %w", uid, name, err)
+				errs = append(errs, fmt.Errorf("pod %q, container %q: %w", uid, name, err))
+				continue
 			}
 			record.Containers[name] = planned
 		}
@@ -86,11 +90,12 @@ func records(containers ContainerMemoryAssignments, pods PodMemoryAssignments) (
 	for uid, entry := range pods {
 		planned, err := blocksToPlan(entry.MemoryBlocks)
 		if err != nil {
-			return memplan.Records{}, fmt.Errorf("pod %q: %w", uid, err)
+			errs = append(errs, fmt.Errorf("pod %q: %w", uid, err))
+			continue
 		}
 		record := all[uid]
 		record.Pod = planned
 		all[uid] = record
 	}
-	return memplan.NewRecords(all), nil
+	return memplan.NewRecords(all), errors.Join(errs...)
 }

@@ -27,6 +27,11 @@ type Store struct {
 	// The rest of the file follows from it, and from what pods ask for.
 	writing sync.Mutex
 	data    string
+	// unkept is set while there is a damaged file that could not be kept under
+	// another name. It is not replaced before.
+	unkept bool
+	// missing is set if there was no file.
+	missing bool
 }
 
 var _ Reader = (*Store)(nil)
@@ -42,49 +47,71 @@ func New(machine memplan.Machine) *Store {
 func (s *Store) publish(host memplan.Host) { s.host.Store(&host) }
 
 // Open loads the file stateDir/name, in any of its versions, or begins without
-// records when there is none.
+// records when there is none. A file that is whole is rewritten if its Data differs
+// from what would be written now; see Update.
 //
 // A file of another policy is taken over with its records: pods run on what the
 // other policy gave them. Records on NUMA nodes or resources that the machine
 // lacks are dropped. The policy that gives nothing is opened with the zero
 // Machine, of which nothing can be told; it keeps all records.
 //
-// A file whose Data differs from what would be written now is rewritten. That
-// this can fail is only logged: the records are loaded, and what runs must not
-// suffer from a disk that is full.
+// The store can be used whatever Open finds. The error is nil or a
+// *statefile.Damage: then the records are what could be read, the damaged file is
+// kept under another name, and nothing is written yet.
 func Open(logger klog.Logger, stateDir, name, policyName string, machine memplan.Machine) (*Store, error) {
 	s := &Store{file: statefile.File{Dir: stateDir, Name: name}, policy: policyName}
-	loaded, err := s.load(logger, machine)
-	if err != nil {
-		return nil, fmt.Errorf("could not restore state from checkpoint: %v, please drain this node and delete the memory manager checkpoint file %q before restarting Kubelet", err, s.file.Path())
-	}
+	loaded, damage := s.load(logger, machine)
 	s.publish(memplan.NewHost(machine, loaded))
-	if err := s.Replace(loaded); err != nil {
-		logger.Error(err, "The memory manager's state is loaded, but cannot be written", "file", s.file.Path())
+	if damage == nil {
+		s.Update(logger, loaded)
+		return s, nil
 	}
-	return s, nil
+	s.unkept = damage.KeepErr != nil
+	return s, damage
 }
 
-func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Records, error) {
+// Missing reports whether there was no file.
+func (s *Store) Missing() bool { return s.missing }
+
+// Update writes the file if it differs from what would be written now. That this
+// can fail is only logged: the records are loaded, and what runs must not suffer
+// from a disk that is full.
+func (s *Store) Update(logger klog.Logger, loaded memplan.Records) {
+	if err := s.Replace(loaded); err != nil {
+		logger.Error(err, "The memory manager's state is loaded, but cannot be written", "file", s.file.Path())
+		s.publish(memplan.NewHost(s.Host().Machine(), loaded))
+	}
+}
+
+func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Records, *statefile.Damage) {
 	text, err := s.file.Read()
-	if err != nil || text == nil {
-		return memplan.Records{}, err
-	}
-	data, written, err := decode(text)
 	if err != nil {
-		return memplan.Records{}, err
+		return memplan.Records{}, s.file.NewDamage(err, "")
 	}
-	loaded, err := records(data.Entries, data.PodEntries)
-	if err != nil {
-		return memplan.Records{}, err
+	if text == nil {
+		s.missing = true
+		return memplan.Records{}, nil
 	}
-	if data.PolicyName == "" {
-		return memplan.Records{}, errors.New("[memorymanager] the file names no policy")
+	data, written, part, err := decode(text)
+	if data == nil {
+		return memplan.Records{}, s.file.NewDamage(err, "")
 	}
+	loaded, unread := records(data.Entries, data.PodEntries)
+	loaded = s.check(logger, machine, data, loaded)
+	if err = errors.Join(err, unread); err != nil {
+		return loaded, s.file.NewDamage(err, part)
+	}
+	s.data = written
+	logger.V(2).Info("Loaded the memory manager's state", "file", s.file.Path(), "read", part, "pods", loaded.Len())
+	return loaded, nil
+}
+
+// check holds the records against themselves and the machine, and returns those
+// that can be.
+func (s *Store) check(logger klog.Logger, machine memplan.Machine, data *MemoryManagerCheckpointData, loaded memplan.Records) memplan.Records {
 	if data.PolicyName != s.policy {
 		logger.Info("Taking over the memory manager's state of another policy", "file", s.file.Path(), "was", data.PolicyName, "now", s.policy, "pods", loaded.Len())
 	}
-	s.data = written
 	for uid, pod := range loaded.All() {
 		if repaired := pod.Repaired(); !repaired.Equal(pod) {
 			logger.Error(nil, "The state file has a pod with containers outside of its own NUMA nodes; it is taken to be where they are",
@@ -93,7 +120,7 @@ func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Recor
 		}
 	}
 	if machine.Nodes().IsEmpty() {
-		return loaded, nil
+		return loaded
 	}
 	logChanges(logger, data.MachineState, machineState(memplan.NewHost(machine, memplan.Records{})))
 	for uid, pod := range loaded.All() {
@@ -104,8 +131,7 @@ func (s *Store) load(logger klog.Logger, machine memplan.Machine) (memplan.Recor
 			loaded = loaded.With(uid, memplan.PodRecord{})
 		}
 	}
-	logger.V(2).Info("Loaded the memory manager's state", "file", s.file.Path(), "pods", loaded.Len())
-	return loaded, nil
+	return loaded
 }
 
 // Replace makes next the records: in the file, by one durable replacement, and
@@ -127,6 +153,12 @@ func (s *Store) Replace(next memplan.Records) error {
 	text, err := checkpoint.MarshalCheckpoint()
 	if err != nil {
 		return err
+	}
+	if s.unkept {
+		if _, err := s.file.Keep(); err != nil {
+			return fmt.Errorf("[memorymanager] the state could not be saved: %w", err)
+		}
+		s.unkept = false
 	}
 	if checkpoint.Data != s.data {
 		if err := s.file.Replace(text); err != nil {

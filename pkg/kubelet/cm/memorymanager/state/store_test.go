@@ -10,10 +10,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+	"k8s.io/kubernetes/pkg/kubelet/checkpointmanager/checksum"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
+	"github.com/podslice/podslice/test/realfiles"
 )
 
 const gi = 1 << 30
@@ -222,35 +226,88 @@ func TestVersions(t *testing.T) {
 	oldest, err := json.Marshal(&MemoryManagerCheckpointV1{PolicyName: "Static", Entries: entries})
 	require.NoError(t, err)
 
+	nothing, all := ContainerMemoryAssignments{}, entries
+	future := `{"policyName":"Static","entries":{"pod":{"app":[{"numaAffinity":[0],"type":"memory","size":1073741824}],"far":[{"numaAffinity":[99],"type":"memory","size":1}]}}}`
+	partly, err := json.Marshal(map[string]any{"policyName": "Static", "data": future, "dataChecksum": uint64(checksum.New(future))})
+	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		text, fails string
+		still       ContainerMemoryAssignments
 		pod         bool
 	}{
-		"v1":                    {text: text(v1)},
-		"v1 without a checksum": {text: string(oldest)},
-		"v1 corrupt":            {text: strings.Replace(text(v1), "Static", "static", 1), fails: "checkpoint is corrupted"},
-		"v2":                    {text: text(v2), pod: true},
-		"v2 corrupt":            {text: strings.Replace(text(v2), "1073741824", "1073741825", 1), fails: "checkpoint is corrupted"},
-		"v3":                    {text: text(v3), pod: true},
-		"v3, inlined copy off":  {text: strings.Replace(text(v3), "1073741824", "1073741825", 1), pod: true},
-		"v3 corrupt":            {text: strings.Replace(text(v3), `\"size\":1073741824`, `\"size\":1073741825`, 1), fails: "could not load v3 checkpoint: checkpoint is corrupted"},
-		"v3 without data":       {text: strings.Replace(text(v3), `"data":"`, `"other":"`, 1), fails: "could not load v3 checkpoint"},
-		"empty":                 {text: "", fails: "unexpected end of JSON input"},
-		"no JSON":               {text: "policyName", fails: "invalid character"},
+		"v1":                    {text(v1), "", all, false},
+		"v1 without a checksum": {string(oldest), "", all, false},
+		"v1 corrupt":            {strings.Replace(text(v1), "Static", "static", 1), "checkpoint is corrupted", nothing, false},
+		"v1 cut off":            {text(v1)[:len(text(v1))-20], "not valid JSON", nothing, false},
+		"v2":                    {text(v2), "", all, true},
+		"v2 corrupt":            {strings.Replace(text(v2), "1073741824", "1073741825", 1), "checkpoint is corrupted", nothing, false},
+		"v2, something behind":  {text(v2) + "\x00\x00", "not valid JSON", all, true},
+		"v3":                    {text(v3), "", all, true},
+		"v3, inlined copy off":  {strings.Replace(text(v3), "1073741824", "1073741825", 1), "", all, true},
+		"v3 corrupt":            {strings.Replace(text(v3), `\"size\":1073741824`, `\"size\":1073741825`, 1), "could not load v3 checkpoint: checkpoint is corrupted", all, false},
+		"v3 without data":       {strings.Replace(text(v3), `"data":"`, `"other":"`, 1), "could not load v3 checkpoint", all, false},
+		"v3 cut off in data":    {text(v3)[:len(text(v3))-60], "not valid JSON", all, false},
+		"v3, a new field":       {strings.Replace(text(v3), `"data":"`, `"other":1,"data":"`, 1), "newer version", all, true},
+		"v3, one entry wrong":   {string(partly), `pod "pod", container "far"`, all, false},
+		"both parts corrupt":    {strings.ReplaceAll(text(v3), "1073741824", "1073741825"), "checkpoint is corrupted", nothing, false},
+		"empty":                 {"", "unexpected end of JSON input", nothing, false},
+		"nothing":               {"null", "names no policy", nothing, false},
+		"no JSON":               {"policyName", "invalid character", nothing, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, fileName), []byte(test.text), 0o600))
 			s, err := open(t, dir, "Static", testMachine(t, 16*gi))
-			if test.fails != "" {
-				require.ErrorContains(t, err, test.fails)
-				require.Equal(t, test.text, content(t, dir), "a file that cannot be read is left for whoever looks into it")
+			require.Equal(t, test.still, s.GetMemoryAssignments())
+			require.Equal(t, test.pod, s.GetPodMemoryBlocks("pod") != nil)
+			if test.fails == "" {
+				require.NoError(t, err)
+				require.Contains(t, content(t, dir), `"dataChecksum"`, "what is read is written in the newest version")
 				return
 			}
+			require.ErrorContains(t, err, test.fails)
+			require.Equal(t, test.text, content(t, dir), "nothing is written yet")
+			require.NoError(t, s.Replace(testRecords()))
+			var damage *statefile.Damage
+			require.ErrorAs(t, err, &damage)
+			kept, err := os.ReadFile(damage.Kept)
 			require.NoError(t, err)
-			require.Equal(t, entries, s.GetMemoryAssignments())
-			require.Equal(t, test.pod, s.GetPodMemoryBlocks("pod") != nil)
-			require.Contains(t, content(t, dir), `"dataChecksum"`, "what is read is written in the newest version")
+			require.Equal(t, test.text, string(kept), "a file that cannot be read is left for whoever looks into it")
+			_, err = open(t, dir, "Static", testMachine(t, 16*gi))
+			require.NoError(t, err)
 		})
 	}
+}
+
+// FuzzDecode: a file is read or it is not, and nothing panics; what is read can be
+// written, and is read again as the same.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"policyName":"Static","machineState":{"0":null},"entries":{"p":{"c":[{"numaAffinity":[-1]}]}},"checksum":0}`))
+	f.Add([]byte(`{"data":null,"dataChecksum":null}`))
+	for _, text := range realfiles.Texts(f, fileName) {
+		if _, _, _, err := decode([]byte(text)); err != nil {
+			f.Fatalf("a file of a kubelet: %v", err)
+		}
+		f.Add([]byte(text))
+	}
+	machine, err := memplan.NewMachine([]memplan.NodeSpec{{ID: 0, Memory: 16 * gi}, {ID: 1, Memory: 16 * gi}})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, blob []byte) {
+		data, _, part, err := decode(blob)
+		if data == nil {
+			require.Error(t, err)
+			return
+		}
+		require.NotEmpty(t, part)
+		loaded, _ := records(data.Entries, data.PodEntries)
+		loaded = (&Store{policy: "Static"}).check(klog.Logger{}, machine, data, loaded)
+		dir := t.TempDir()
+		s, err := Open(klog.Logger{}, dir, fileName, "Static", machine)
+		require.NoError(t, err)
+		require.NoError(t, s.Replace(loaded))
+		again, err := Open(klog.Logger{}, dir, fileName, "Static", machine)
+		require.NoError(t, err)
+		require.Equal(t, s.GetMemoryAssignments(), again.GetMemoryAssignments())
+		require.Equal(t, s.GetPodMemoryAssignments(), again.GetPodMemoryAssignments())
+	})
 }
