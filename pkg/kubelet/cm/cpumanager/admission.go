@@ -95,6 +95,26 @@ func (m *manager) RollbackAdmission(logger klog.Logger, podUID string) error {
 	return nil
 }
 
+// LacksPod implements topologymanager.AllocationDropper.
+func (m *manager) LacksPod(_ klog.Logger, podUID string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view().Record(podUID).IsEmpty()
+}
+
+// DropPod implements topologymanager.AllocationDropper.
+func (m *manager) DropPod(logger klog.Logger, podUID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	started := m.runningBefore[podUID]
+	m.containerMap.Visit(func(uid, _, _ string) { started = started || uid == podUID })
+	if started || !m.isOpen(podUID) || m.admission.staged.IsEmpty() {
+		return
+	}
+	logger.Info("A pod has CPUs on record, but not all else that it needs, and has not started: it is placed anew", "podUID", podUID, "cpus", m.admission.staged)
+	m.admission.staged = cpuplan.Record{}
+}
+
 func (m *manager) isOpen(podUID string) bool {
 	return m.admission.open && m.admission.podUID == podUID
 }

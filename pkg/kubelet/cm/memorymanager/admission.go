@@ -165,3 +165,27 @@ func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	}
 	return needs, false
 }
+
+// LacksPod implements topologymanager.AllocationDropper.
+func (m *manager) LacksPod(_ klog.Logger, podUID string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.host(podUID).Records().Pod(podUID).IsEmpty()
+}
+
+// DropPod implements topologymanager.AllocationDropper.
+func (m *manager) DropPod(logger klog.Logger, podUID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.transaction(podUID)
+	if a == nil || a.before.IsEmpty() || m.runningBefore[podUID] {
+		return
+	}
+	for _, ref := range m.containers {
+		if ref.podUID == podUID {
+			return
+		}
+	}
+	logger.Info("A pod has memory on record, but not all else that it needs, and has not started: it is placed anew", "podUID", podUID, "numaNodes", a.before.Nodes().String())
+	a.taken = &memplan.PodRecord{}
+}

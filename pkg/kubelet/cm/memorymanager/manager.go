@@ -56,6 +56,7 @@ var (
 	_ topologymanager.AdmissionParticipant = (*manager)(nil)
 	_ topologymanager.AdmissionSettler     = (*manager)(nil)
 	_ topologymanager.AllocationHolder     = (*manager)(nil)
+	_ topologymanager.AllocationDropper    = (*manager)(nil)
 	_ topologymanager.PodAllocator         = (*manager)(nil)
 )
 

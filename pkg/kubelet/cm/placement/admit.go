@@ -160,21 +160,32 @@ func (a *admission) usage() *numa.Usage {
 }
 
 // isHeld reports whether every provider that keeps records, and of which the
-// pod needs something, has all of it on record.
+// pod needs something, has all of it on record. If one of them has nothing, what
+// the others have is let go, unless the pod has begun to run: somebody stopped
+// between their records, and where one has the pod another may not have room.
 func (a *admission) isHeld() bool {
-	held := false
+	held, all, lacking := false, true, false
 	for _, p := range a.providers {
 		h, ok := p.(Holder)
 		if !ok {
 			continue
 		}
 		needs, holds := h.Holds()
-		if needs && !holds {
-			return false
-		}
+		all = all && (holds || !needs)
 		held = held || needs
+		if d, ok := p.(Dropper); ok && needs && !holds {
+			lacking = lacking || d.Lacks()
+		}
 	}
-	return held
+	if all {
+		return held
+	}
+	for _, p := range a.providers {
+		if d, ok := p.(Dropper); ok && lacking {
+			d.Drop()
+		}
+	}
+	return false
 }
 
 // concerned reports whether one of the objections is about one of the

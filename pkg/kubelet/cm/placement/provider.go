@@ -90,6 +90,15 @@ type Holder interface {
 	Holds() (needs, holds bool)
 }
 
+// Dropper is a Holder that can let go of what is on record of the pod.
+type Dropper interface {
+	// Lacks reports whether nothing of the pod is on record.
+	Lacks() bool
+	// Drop takes the pod's record out of the open admission, unless something of
+	// the pod may run.
+	Drop()
+}
+
 // Explainer is a Provider that can tell in words what was asked of it and what
 // it has.
 type Explainer interface {

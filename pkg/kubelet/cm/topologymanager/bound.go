@@ -123,6 +123,17 @@ func (b boundProvider) Holds() (needs, holds bool) {
 	return h.HoldsPod(b.logger, b.pod)
 }
 
+func (b boundProvider) Lacks() bool {
+	d, ok := b.provider.(AllocationDropper)
+	return ok && d.LacksPod(b.logger, string(b.pod.UID))
+}
+
+func (b boundProvider) Drop() {
+	if d, ok := b.provider.(AllocationDropper); ok {
+		d.DropPod(b.logger, string(b.pod.UID))
+	}
+}
+
 func (b boundProvider) Explain(container string) string {
 	e, ok := b.provider.(Explainer)
 	if !ok {

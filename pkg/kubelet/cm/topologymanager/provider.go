@@ -16,7 +16,7 @@ import (
 // part in placing pods on NUMA nodes. The interface is fixed by the kubelet;
 // what a provider can do beyond it, it says by implementing
 // AdmissionParticipant, AdmissionSettler, ResizeGuard, PodAllocator,
-// AllocationHolder, ResourceReporter or Explainer as well.
+// AllocationHolder, AllocationDropper, ResourceReporter or Explainer as well.
 type HintProvider interface {
 	// GetTopologyHints says, per resource, which sets of NUMA nodes could serve
 	// the container. An empty map or a nil list means that the placement does
@@ -74,6 +74,15 @@ type PodAllocator interface {
 // affinity: the kubelet admits running pods again when it starts.
 type AllocationHolder interface {
 	HoldsPod(logger klog.Logger, pod *v1.Pod) (needs, holds bool)
+}
+
+// AllocationDropper is an AllocationHolder that can let go of what is on record of
+// a pod in its open admission; it is optional. DropPod is called when a holder of
+// which the pod needs something has nothing on record (LacksPod): the kubelet
+// stopped between two records. It does nothing if the pod has had containers.
+type AllocationDropper interface {
+	LacksPod(logger klog.Logger, podUID string) bool
+	DropPod(logger klog.Logger, podUID string)
 }
 
 // ResourceReporter is implemented by providers that know amounts; it is optional.
