@@ -122,6 +122,8 @@ test-long: ## 100,000 scenarios beside the kubelet's own managers, some under th
 	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 60m -v -run TestShapes ./test/semantics
 	@echo "make test-long: $(EVENTS) events on our managers, held against a plain model"
 	@PODSLICE_EVENTS=$(EVENTS) go test -count=1 -timeout 120m -v -run TestModel ./test/model
+	@echo "make test-long: every fault of every write of 300 admissions"
+	@PODSLICE_SCENARIOS=$(SCENARIOS) go test -count=1 -timeout 60m -v -run TestEveryFaultOfEveryWrite ./test/managers | grep -v '^ *--- PASS\|^=== '
 	@echo "make test-long: passed"
 
 .PHONY: faults
