@@ -42,6 +42,8 @@ func (w *world) checkDown(text string) error {
 //   - CPUs that have gone offline are lost. A pod that runs keeps the others; a pod
 //     that does not is allocated anew. If a slice is lost, the pod shared pool makes
 //     room for another one;
+//   - a pod that has not started, and of which one manager has nothing, is placed
+//     anew;
 //   - what is not on record is given now, if it can be had: to a pod of which there
 //     was nothing, or to containers that lack theirs.
 func (w *world) checkStart(e event, before past, pod *v1.Pod, then, now holding) error {
@@ -59,6 +61,18 @@ func (w *world) checkStart(e event, before past, pod *v1.Pod, then, now holding)
 				return wrong("hint", "pod %s: %s %s: of its containers it was told %+v, is told %+v", pod.Name, now.cpus, now.memory, then.told, now.told)
 			}
 		}
+	}
+	if w.isHalf(pod, a, before) {
+		w.seen["pods placed anew"]++
+		if !now.cpus.isEmpty() {
+			if err := w.checkCPUs(pod, a, now.cpus, false); err != nil {
+				return err
+			}
+		}
+		if now.memory.isEmpty() {
+			return nil
+		}
+		return w.checkAmounts(pod, a, now.memory, false)
 	}
 	if !staticCPU(n.Settings) {
 		if !now.cpus.isEmpty() {
@@ -92,6 +106,20 @@ func (w *world) checkStart(e event, before past, pod *v1.Pod, then, now holding)
 		return wrong("moved", "pod %s had %s, has %s", pod.Name, recorded, now.memory)
 	}
 	return nil
+}
+
+// isHalf reports whether one manager has something of the pod on record that it
+// goes by, and the other has nothing of what the pod asks for. As long as the pod
+// has not started, such a pod is placed anew.
+func (w *world) isHalf(pod *v1.Pod, a asks, before past) bool {
+	n := w.node()
+	if w.runs(pod) || !staticCPU(n.Settings) || !staticMemory(n.Settings) {
+		return false
+	}
+	uid := string(pod.UID)
+	cpus, memory := before.files.cpus[uid], before.files.memory[uid]
+	hasCPUs := !cpus.isEmpty() && cpus.all().IsSubsetOf(n.CPU.GetAllCPUs())
+	return hasCPUs == memory.isEmpty() && (a.podCPUs > 0 || len(a.cpus) > 0) && len(a.podMemory)+len(a.memory) > 0
 }
 
 // checkRestored judges CPUs that were on record.
