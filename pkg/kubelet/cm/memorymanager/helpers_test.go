@@ -49,7 +49,8 @@ type node struct {
 	running containermap.ContainerMap
 
 	*manager
-	tm topologymanager.Manager
+	tm   topologymanager.Manager
+	stop context.CancelFunc
 }
 
 // newNode is two NUMA nodes of 32Gi, 1Gi of each reserved.
@@ -72,6 +73,11 @@ func (n *node) tryRestart() error {
 	logger, ctx := ktesting.NewTestContext(n.t)
 	ctx, cancel := context.WithCancel(ctx)
 	n.t.Cleanup(cancel)
+	if n.stop != nil {
+		// Two kubelets would get in each other's way at the state file.
+		n.stop()
+	}
+	n.stop = cancel
 	total := resource.Quantity{}
 	for _, r := range n.reserved {
 		total.Add(r.Limits["memory"])
