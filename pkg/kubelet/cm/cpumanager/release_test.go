@@ -107,6 +107,41 @@ func TestFromStaticToNone(t *testing.T) {
 	}
 }
 
+// A file that tells nothing any more does not leave containers bound to CPUs, even
+// if the kubelet is killed meanwhile.
+func TestFromStaticToNoneWithADamagedFile(t *testing.T) {
+	for _, text := range []string{"", "gone"} {
+		inTime(t, func(t *testing.T, n *node, r *cri) {
+			n.runtime = withStatus{r}
+			underStatic(n, r)
+			path := filepath.Join(n.dir, stateFileName)
+			require.NoError(t, os.Remove(path))
+			if text != "gone" {
+				require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			}
+			r.failWith(fmt.Errorf("the runtime is away"))
+			if text == "gone" {
+				r.failWith(nil)
+			}
+			n.start()
+			if text != "gone" {
+				time.Sleep(25 * time.Second)
+				n.stop()
+				synctest.Wait()
+				r.failWith(nil)
+				n.start()
+			}
+			time.Sleep(25 * time.Second)
+			synctest.Wait()
+			for _, id := range pinned {
+				require.Equal(t, "0-15", r.cpus(id), id)
+			}
+			policy, _ := listed(n)
+			require.Equal(t, "none", policy)
+		})
+	}
+}
+
 func TestAKillBeforeAllAreReleased(t *testing.T) {
 	inTime(t, func(t *testing.T, n *node, r *cri) {
 		underStatic(n, r)

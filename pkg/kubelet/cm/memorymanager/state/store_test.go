@@ -17,6 +17,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
+	"github.com/podslice/podslice/test/faultfs"
 	"github.com/podslice/podslice/test/realfiles"
 )
 
@@ -301,11 +302,11 @@ func FuzzDecode(f *testing.F) {
 		require.NotEmpty(t, part)
 		loaded, _ := records(data.Entries, data.PodEntries)
 		loaded = (&Store{policy: "Static"}).check(klog.Logger{}, machine, data, loaded)
-		dir := t.TempDir()
-		s, err := Open(klog.Logger{}, dir, fileName, "Static", machine)
+		defer statefile.Use(statefile.Use(faultfs.New()))
+		s, err := Open(klog.Logger{}, "/state", fileName, "Static", machine)
 		require.NoError(t, err)
 		require.NoError(t, s.Replace(loaded))
-		again, err := Open(klog.Logger{}, dir, fileName, "Static", machine)
+		again, err := Open(klog.Logger{}, "/state", fileName, "Static", machine)
 		require.NoError(t, err)
 		require.Equal(t, s.GetMemoryAssignments(), again.GetMemoryAssignments())
 		require.Equal(t, s.GetPodMemoryAssignments(), again.GetPodMemoryAssignments())
