@@ -44,7 +44,7 @@ var Meanings = []struct {
 }{
 	{Unreadable, "a part of the file is no JSON of a known version; nothing can be taken from it"},
 	{BadChecksum, "the part was damaged or edited by hand; the kubelet that reads this part does not start"},
-	{OldVersion, "version 1 of the CPU manager's file has container IDs in the place of pods; upstream's kubelets up to 1.36 read it, newer ones and podslice do not"},
+	{OldVersion, "version 1 of the CPU manager's file has container IDs in the place of pods; upstream's kubelets up to 1.36 read it, newer ones do not; podslice's kubelet does"},
 	{NoPolicy, "the part does not say which policy wrote it, or names one that there is not; every kubelet refuses it"},
 	{BadEntry, "an entry that cannot be: no list of CPUs, a NUMA node out of range, a resource twice"},
 	{PartsDiffer, "older and newer kubelets read different contents"},
@@ -59,7 +59,7 @@ var Meanings = []struct {
 	{BadTable, "the numbers of a NUMA node contradict each other or the machine"},
 	{MachineState, "what the NUMA nodes have given out is not what the pods have; upstream's kubelet does not start"},
 	{Overcommitted, "pods were given more memory than there is now; they keep it, and nothing is added"},
-	{OneFileOnly, "the pod has CPUs but no memory on record, or not as a whole, though both managers record: a crash between the two writes; podslice completes it when the pod is admitted again"},
+	{OneFileOnly, "the pod has CPUs but no memory on record, or not as a whole, though both managers record: a crash between the two writes; when the pod is admitted again, podslice completes it, or places the pod anew if it has not started"},
 	{ConfigPolicy, "the kubelet is to run with another policy than that which wrote the file; upstream's does not start, podslice takes the content over"},
 	{ConfigReserved, "the reservation of the configuration is not that of the file; running pods keep what they have, upstream's kubelet does not start"},
 	{ConfigGate, "pods are on record as a whole, but the gate PodLevelResourceManagers is off: podslice keeps them until they end, upstream's kubelet forgets them"},
