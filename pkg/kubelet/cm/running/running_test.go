@@ -8,10 +8,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/utils/cpuset"
 )
+
+// The kubelet's runtime lists and tells.
+var _ interface {
+	lister
+	teller
+} = internalapi.RuntimeService(nil)
 
 // cri has containers by ID; a nil one has ended.
 type cri map[string]*runtimeapi.LinuxContainerResources
