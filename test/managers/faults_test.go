@@ -68,7 +68,7 @@ type faultScript struct {
 	// gone, whose CPUs and memory are still theirs.
 	fs         *faultfs.FS
 	pods, gone []*v1.Pod
-	refused int
+	refused    int
 }
 
 const cpuFile, memoryFile = "/state/cpu_manager_state", "/state/memory_manager_state"
