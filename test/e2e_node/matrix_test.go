@@ -5,6 +5,7 @@
 package e2enode
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -202,20 +203,25 @@ func initText(t *testing.T, pod *report.Pod, whole cpuset.CPUSet, name string, c
 	return text
 }
 
-// nodePool is the online CPUs that are in no container's or pod's own.
+// nodePool is the node shared pool on record. No CPU of it may be anybody's own.
+// What remains of an init container that had more CPUs than those after it use is
+// in no container and not in the pool either, until its pod ends.
 func nodePool(t *testing.T, r *report.Report) cpuset.CPUSet {
-	pool := cpuset.New()
-	for _, cpu := range r.Machine.CPUs {
-		pool = pool.Union(cpuset.New(cpu.ID))
+	t.Helper()
+	// The state is a JSON text inside the file's.
+	var file struct{ Data string }
+	must(t, json.Unmarshal(r.States["cpu_manager_state"], &file))
+	var state struct {
+		DefaultCPUSet string `json:"defaultCpuSet"`
 	}
+	must(t, json.Unmarshal([]byte(file.Data), &state))
+	pool := parse(t, state.DefaultCPUSet)
 	for _, pod := range r.Pods {
-		if pod.Phase != string(v1.PodRunning) {
-			continue
-		}
-		pool = pool.Difference(parse(t, pod.CPUIDs))
+		owned := parse(t, pod.CPUIDs)
 		for _, c := range pod.Containers {
-			pool = pool.Difference(parse(t, c.CPUIDs))
+			owned = owned.Union(parse(t, c.CPUIDs))
 		}
+		equal(t, "CPUs of pod "+pod.Name+" in the node shared pool", owned.Intersection(pool).String(), "")
 	}
 	return pool
 }
