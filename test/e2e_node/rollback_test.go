@@ -6,6 +6,7 @@ package e2enode
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func TestRollback(t *testing.T) {
 	          app a cpu=2 memory=64Mi`
 
 	t.Run("scope container", func(t *testing.T) {
-		r := startRollback(t, "container", mixed, plain)
+		r := startRollback(t, node.UnderTest, true, "container", mixed, plain)
 		// Both can be done over running pods.
 		r.exchange(node.Stock, r.gateOn)
 		r.stay("upstream's kubelet, gate on")
@@ -40,53 +41,66 @@ func TestRollback(t *testing.T) {
 	})
 
 	t.Run("scope pod", func(t *testing.T) {
-		r := startRollback(t, "pod", mixed, plain)
-		n := r.n
-		// Without a drain it does not start, and harms nothing.
-		must(t, n.StopKubelet(ctx))
-		must(t, n.UseKubelet(ctx, node.Stock))
-		// It may be healthy for a moment.
-		if err := n.StartKubelet(ctx, r.gateOff); err != nil {
-			say("upstream's kubelet, gate off: %s", strings.SplitN(err.Error(), "\n", 2)[0])
-		}
-		must(t, n.WaitEnded(ctx))
-		log, err := n.Guest.Output(ctx, "tail -n 100 /var/log/kubelet.log")
-		must(t, err)
-		if !strings.Contains(log, "the expected machine state is different from the real one") {
-			t.Errorf("upstream's kubelet ended, and not over the memory of the pod:\n%s", log)
-		}
+		r := startRollback(t, node.Stock, false, "pod", mixed, plain)
+		n, budget := r.n, r.pods[0]
+		// Ours in upstream's place moves nothing; the gate gives the pod what it asks
+		// for, while it runs.
+		r.exchange(node.UnderTest, r.gateOff)
+		r.stay("ours, gate off")
+		r.exchange(node.UnderTest, r.gateOn)
+		now := waitAll(t, n, r.pods).Pod(budget.NodeName)
+		equal(t, "CPUs of the pod with a budget", parse(t, now.CPUIDs).Size(), 4)
+		equal(t, "CPUs of its exclusive container", parse(t, named(t, now, "main").CPUs).Size(), 2)
+		r.sameProcesses("ours, gate on")
+		r.look()
+
+		// Without a drain upstream's kubelet does not start, and harms nothing.
+		r.doesNotStart()
 		r.same("upstream's kubelet that does not start")
 		r.exchange(node.UnderTest, r.gateOn)
 		r.stay("ours again")
 
 		// With one it does, and other pods stay.
-		must(t, n.RemovePod(ctx, r.pods[0]))
-		drained := r.pods[0]
+		must(t, n.RemovePod(ctx, budget))
+		both := r.pods
 		r.pods = r.pods[1:]
 		r.exchange(node.Stock, r.gateOff)
 		r.stay("upstream's kubelet, gate off, after a drain")
 		r.exchange(node.UnderTest, r.gateOn)
 		r.stay("ours after that")
-		must(t, n.AddPod(ctx, drained))
-		back, err := n.WaitRunning(ctx, drained)
+		must(t, n.AddPod(ctx, budget))
+		back, err := n.WaitRunning(ctx, budget)
 		must(t, err)
-		equal(t, "CPUs of the pod when it is back", parse(t, back.Pod(drained.NodeName).CPUIDs).Size(), 4)
+		equal(t, "CPUs of the pod when it is back", parse(t, back.Pod(budget.NodeName).CPUIDs).Size(), 4)
 
-		// With its gate on it places the pod again, which fails, or moves it.
-		must(t, n.StopKubelet(ctx))
-		must(t, n.UseKubelet(ctx, node.Stock))
-		must(t, n.StartKubelet(ctx, r.gateOn))
-		now, err := n.WaitRunning(ctx, drained)
+		// With its gate on it places the pod anew, which kills or moves it.
+		r.exchange(node.Stock, r.gateOn)
+		after, err := n.WaitRunning(ctx, budget)
 		if failed := new(node.FailedError); errors.As(err, &failed) {
-			say("upstream's kubelet, gate on, without a drain: %v", failed)
+			say("rollback: upstream's kubelet, gate on, without a drain: %v", failed)
 		} else {
 			must(t, err)
-			was, is := back.Pod(drained.NodeName).CPUIDs, now.Pod(drained.NodeName).CPUIDs
+			was, is := back.Pod(budget.NodeName).CPUIDs, after.Pod(budget.NodeName).CPUIDs
+			say("rollback: upstream's kubelet, gate on, without a drain: CPUs %s become %s", was, is)
 			if was == is {
 				t.Errorf("upstream's kubelet left the pod on CPUs %s: docs/upgrade.md says that pods must be drained", is)
 			}
 		}
 		r.stay("upstream's kubelet, gate on")
+
+		// The last resort is to delete the files when all pods are gone.
+		r.pods = both
+		r.exchange(node.UnderTest, r.gateOn)
+		waitAll(t, n, r.pods)
+		r.doesNotStart()
+		must(t, n.DropPods(ctx, r.pods...))
+		_, err = n.Guest.Output(ctx, node.Programs+"/nodereport remove-pods && rm /var/lib/kubelet/{cpu,memory}_manager_state")
+		must(t, err)
+		must(t, n.StartKubelet(ctx, r.gateOff))
+		must(t, n.AddPod(ctx, r.pods[1]))
+		fresh, err := n.WaitRunning(ctx, r.pods[1])
+		must(t, err)
+		equal(t, "CPUs of a pod on deleted files", parse(t, fresh.Pod(r.pods[1].NodeName).Containers[0].CPUs).Size(), 2)
 	})
 }
 
@@ -99,7 +113,9 @@ type rollback struct {
 	before          []report.Running
 }
 
-func startRollback(t *testing.T, scope string, pods ...string) *rollback {
+// startRollback starts a kubelet with pods, with the gate PodLevelResourceManagers
+// on or off.
+func startRollback(t *testing.T, kubelet string, gate bool, scope string, pods ...string) *rollback {
 	n := freshNode(t)
 	_, err := n.Guest.Output(ctx, "rm -rf "+matrixFolder+" && mkdir -p "+matrixFolder)
 	must(t, err)
@@ -110,11 +126,42 @@ func startRollback(t *testing.T, scope string, pods ...string) *rollback {
 		r.pods = append(r.pods, matrixPod(t, text))
 	}
 	must(t, n.AddPods(ctx, r.pods...))
-	must(t, n.StartKubelet(ctx, r.gateOn))
+	config := r.gateOff
+	if gate {
+		config = r.gateOn
+	}
+	r.exchange(kubelet, config)
 	waitAll(t, n, r.pods)
-	r.before, err = n.Running(ctx)
-	must(t, err)
+	r.look()
 	return r
+}
+
+// look remembers where the pods are.
+func (r *rollback) look() {
+	r.t.Helper()
+	var err error
+	r.before, err = r.n.Running(ctx)
+	must(r.t, err)
+}
+
+// doesNotStart has upstream's kubelet, with its gate off, end over what is on
+// record of a pod with a budget.
+func (r *rollback) doesNotStart() {
+	t := r.t
+	t.Helper()
+	must(t, r.n.StopKubelet(ctx))
+	must(t, r.n.UseKubelet(ctx, node.Stock))
+	// It may be healthy before it ends.
+	if err := r.n.StartKubelet(ctx, r.gateOff); err == nil {
+		say("rollback: upstream's kubelet, gate off: healthy at first")
+	}
+	must(t, r.n.WaitEnded(ctx))
+	log, err := r.n.Guest.Output(ctx, "tail -n 100 /var/log/kubelet.log")
+	must(t, err)
+	if !strings.Contains(log, "the expected machine state is different from the real one") {
+		t.Errorf("upstream's kubelet ended, and not over the memory of the pod:\n%s", log)
+	}
+	say("rollback: upstream's kubelet, gate off, without a drain: does not start")
 }
 
 // exchange starts another kubelet over the running pods.
@@ -136,23 +183,30 @@ func (r *rollback) stay(what string) {
 // same asserts that the processes of the pods are where they were.
 func (r *rollback) same(what string) {
 	r.t.Helper()
+	r.compare(what, func(c report.Running) string {
+		return fmt.Sprintf("process %d on CPUs %s (%s), NUMA nodes %s (%s)", c.PID, c.CPUs, c.CPUsAllowed, c.Mems, c.MemsAllowed)
+	})
+}
+
+// sameProcesses asserts that the processes of the pods are the same.
+func (r *rollback) sameProcesses(what string) {
+	r.t.Helper()
+	r.compare(what, func(c report.Running) string { return fmt.Sprintf("process %d", c.PID) })
+}
+
+func (r *rollback) compare(what string, text func(report.Running) string) {
+	r.t.Helper()
 	list, err := r.n.Running(ctx)
 	must(r.t, err)
 	now := map[string]report.Running{}
 	for _, c := range list {
 		now[c.ID] = c
 	}
-	place := func(c report.Running) [4]string {
-		return [4]string{c.CPUs, c.CPUsAllowed, c.Mems, c.MemsAllowed}
-	}
 	for _, old := range r.before {
 		for _, m := range r.pods {
-			if m.NodeName != old.Pod {
-				continue
+			if m.NodeName == old.Pod {
+				equal(r.t, what+": container "+old.Name+" of pod "+old.Pod, text(now[old.ID]), text(old))
 			}
-			c := now[old.ID]
-			equal(r.t, what+": process of container "+old.Name+" of pod "+old.Pod, c.PID, old.PID)
-			equal(r.t, what+": CPUs and NUMA nodes of container "+old.Name+" of pod "+old.Pod, place(c), place(old))
 		}
 	}
 }
