@@ -165,7 +165,7 @@ func (s *soak) exclusive(live map[string]soakPod, reading *statecheck.Reading) {
 // machineOf is the guest's machine as its kubelet has read it.
 func machineOf(t *testing.T, n *node.Node, r *report.Report, config node.Config) statecheck.Machine {
 	t.Helper()
-	info := &cadvisorapi.MachineInfo{NumCores: len(r.Machine.CPUs)}
+	info := &cadvisorapi.MachineInfo{NumCores: len(r.Machine.CPUs), NumSockets: shape.Sockets}
 	for _, from := range r.Machine.Nodes {
 		node := cadvisorapi.Node{Id: from.ID, Memory: uint64(from.Memory), HugePages: hugePages(t, n, from.ID)}
 		for _, cpu := range r.Machine.CPUs {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -98,7 +99,7 @@ func Upstream(dir string, m Machine, f Files) (*Reading, error) {
 		v1.ResourceCPU:    *resource.NewQuantity(int64(m.ReservedCPUs.Size()), resource.DecimalSI),
 		v1.ResourceMemory: *resource.NewQuantity(total, resource.BinarySI),
 	}
-	logger := klog.Background()
+	logger := logr.Discard()
 	topology, err := topologymanager.NewManager(logger, m.Info.Topology, "restricted", "pod", nil)
 	if err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func Upstream(dir string, m Machine, f Files) (*Reading, error) {
 		return nil, err
 	}
 	// What goes on in the background ends with this.
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
 	defer cancel()
 	if err := cpu.Start(ctx, noPods, still{}, still{}, still{}, containermap.NewContainerMap()); err != nil {
 		return nil, fmt.Errorf("CPU manager: %w", err)
