@@ -24,6 +24,8 @@ REPLACE ?=
 PKGS ?=
 EXCLUSIVE_STARTS ?=
 EXCLUSIVE_PERIOD ?=
+SOAK_ADMISSIONS ?=
+SOAK_SEED ?=
 
 ifeq ($(filter $(KUBELET),ours stock),)
 $(error KUBELET is "$(KUBELET)": want ours or stock)
@@ -40,6 +42,7 @@ help: ## list the targets (this text)
 	@echo "of drop-in:        TREE=folder  KUBE_VERSION=v1.37.x  REPLACE=1 (patches of your own there may go)"
 	@echo "of test-upstream:  PKGS=\"pkg/kubelet/cm/... pkg/kubelet/server\"  KUBE_VERSION=v1.37.x"
 	@echo "of test-e2e-node:  RUN=regexp  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
+	@echo "                   SOAK_ADMISSIONS=200  SOAK_SEED=number"
 
 run-args = -out $(OUT) -kubelet $(kubelet-binary) -pod '$(POD)' -policy '$(POLICY)' -scope '$(SCOPE)' -shape '$(SHAPE)'
 
@@ -132,14 +135,15 @@ faults: ## play each known fault of the kubelet's own managers on them and on ou
 
 .PHONY: test-e2e-node test-e2e-node-all
 test-e2e-node: e2e-cases := $(if $(RUN),,-short)
-test-e2e-node: deps kubelet-$(KUBELET) tools ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
+test-e2e-node: deps kubelet-$(KUBELET) kubelet-stock tools ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
 	@$(e2e-node)
 test-e2e-node-all: e2e-cases :=
-test-e2e-node-all: deps kubelet-$(KUBELET) tools ## the same with all cases
+test-e2e-node-all: deps kubelet-$(KUBELET) kubelet-stock tools ## the same with all cases
 	@$(e2e-node)
 
 e2e-node = echo "make $@: $(kubelet-binary) on an emulated node"; \
 	PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
+	PODSLICE_STOCK=$(CURDIR)/$(BIN)/kubelet-stock SOAK_ADMISSIONS='$(SOAK_ADMISSIONS)' SOAK_SEED='$(SOAK_SEED)' \
 	EXCLUSIVE_STARTS='$(EXCLUSIVE_STARTS)' EXCLUSIVE_PERIOD='$(EXCLUSIVE_PERIOD)' \
 	go test -tags e2enode -count=1 -timeout 120m -v $(e2e-cases) $(if $(RUN),-run '$(RUN)') ./test/e2e_node; \
 	echo "make $@: passed"

@@ -60,7 +60,7 @@ func boot(out, kubelet string) (*node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := node.Files(assets, out, kubelet)
+	files, err := node.Files(assets, out, kubelet, os.Getenv("PODSLICE_STOCK"))
 	if err != nil {
 		return nil, err
 	}

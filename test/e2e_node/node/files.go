@@ -21,7 +21,10 @@ const (
 	manifestFolder = "/etc/kubernetes/manifests"
 	kubeletConfig  = "/etc/kubernetes/kubelet.yaml"
 	kubeletLog     = "/var/log/kubelet.log"
-	runtimeLog     = "/var/log/containerd.log"
+	stateFolder    = "/var/lib/kubelet"
+	// The kubelet that runs, a link to one of those in bin.
+	kubeletPath = "/usr/local/bin/kubelet"
+	runtimeLog  = "/var/log/containerd.log"
 )
 
 // Images that the guest has.
@@ -39,10 +42,21 @@ var images = map[string]image.Image{
 	"pause": {Name: imagePause, Entrypoint: []string{"/bin/busybox", "sleep", "2147483647"}},
 }
 
+// Names of kubelets on the node, for UseKubelet: the one under test, and
+// upstream's, if the node was given it.
+const (
+	UnderTest = "kubelet"
+	Stock     = "kubelet-stock"
+)
+
 // Files returns what a node needs on the guest's second disk: the kubelet, the
-// programs in out/bin, and images, which are made here.
-func Files(assets guest.Assets, out, kubelet string) (map[string]string, error) {
-	files := map[string]string{"bin/kubelet": kubelet}
+// programs in out/bin, and images, which are made here. A stock kubelet is taken
+// along unless its name is empty.
+func Files(assets guest.Assets, out, kubelet, stock string) (map[string]string, error) {
+	files := map[string]string{"bin/" + UnderTest: kubelet}
+	if stock != "" {
+		files["bin/"+Stock] = stock
+	}
 	place := func(folder string, names ...string) {
 		for _, name := range names {
 			files[filepath.Join(folder, name)] = filepath.Join(out, "bin", name)
@@ -115,7 +129,7 @@ StandardError=append:` + runtimeLog + `
 Description=kubelet under test
 
 [Service]
-ExecStart=` + bin + `/kubelet --config=` + kubeletConfig + ` --hostname-override=node1 --v=4
+ExecStart=` + kubeletPath + ` --config=` + kubeletConfig + ` --hostname-override=node1 --v=4
 KillMode=process
 Restart=no
 StandardOutput=append:` + kubeletLog + `

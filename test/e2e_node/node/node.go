@@ -30,7 +30,7 @@ func Up(ctx context.Context, g *guest.Guest, log guest.Log) (*Node, error) {
 		}
 	}
 	log("starting containerd and importing images")
-	commands := []string{"mkdir -p " + manifestFolder, "systemctl daemon-reload", "systemctl start containerd"}
+	commands := []string{"mkdir -p " + manifestFolder, link(UnderTest), "systemctl daemon-reload", "systemctl start containerd"}
 	for name := range images {
 		commands = append(commands, fmt.Sprintf("%s/ctr -n k8s.io images import %s/images/%s.tar", bin, guest.DiskMount, name))
 	}
@@ -131,9 +131,17 @@ func (n *Node) kubeletAlive(ctx context.Context) error {
 
 // KubeletVersion is what `kubelet --version` prints.
 func (n *Node) KubeletVersion(ctx context.Context) (string, error) {
-	out, err := n.Guest.Output(ctx, bin+"/kubelet --version")
+	out, err := n.Guest.Output(ctx, kubeletPath+" --version")
 	return strings.TrimSpace(out), err
 }
+
+// UseKubelet chooses the kubelet that is started next: UnderTest or Stock.
+func (n *Node) UseKubelet(ctx context.Context, name string) error {
+	_, err := n.Guest.Output(ctx, link(name))
+	return err
+}
+
+func link(kubelet string) string { return fmt.Sprintf("ln -sfn %s/%s %s", bin, kubelet, kubeletPath) }
 
 // StopKubelet ends the kubelet in an orderly way; pods go on.
 func (n *Node) StopKubelet(ctx context.Context) error {
@@ -146,6 +154,11 @@ func (n *Node) KillKubelet(ctx context.Context) error {
 	if _, err := n.Guest.Output(ctx, "systemctl kill -s KILL kubelet"); err != nil {
 		return err
 	}
+	return n.WaitEnded(ctx)
+}
+
+// WaitEnded waits until the kubelet has ended.
+func (n *Node) WaitEnded(ctx context.Context) error {
 	return poll(ctx, "the kubelet's end", limitHealthy, func(ctx context.Context) (bool, error) {
 		pid, err := n.KubeletPID(ctx)
 		return pid == 0, err
@@ -189,6 +202,7 @@ func (n *Node) Wipe(ctx context.Context) error {
 		return err
 	}
 	_, err := n.Guest.Output(ctx, lines(
+		link(UnderTest),
 		"rm -rf "+manifestFolder+"/*",
 		bin+"/nodereport remove-pods",
 		// Volumes of pods are mounts.
@@ -231,5 +245,5 @@ func (n *Node) tails(ctx context.Context) error {
 // CollectLogs copies the node's logs and configuration to a folder of the host.
 func (n *Node) CollectLogs(ctx context.Context, dir string) error {
 	return n.Guest.Collect(ctx, dir, kubeletLog, runtimeLog, kubeletConfig,
-		"/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state")
+		stateFolder+"/cpu_manager_state", stateFolder+"/memory_manager_state")
 }

@@ -68,27 +68,39 @@ func (n *Node) AddPod(ctx context.Context, m Manifest) error {
 // AddPods gives the kubelet several pods as nearly at once as its manifest folder
 // allows.
 func (n *Node) AddPods(ctx context.Context, pods ...Manifest) error {
-	var moves []string
+	moves, err := n.stage(ctx, pods)
+	if err == nil {
+		_, err = n.Guest.Output(ctx, lines(moves...))
+	}
+	return err
+}
+
+// stage writes manifests where the kubelet does not see them, and returns the
+// commands that put them where it does.
+func (n *Node) stage(ctx context.Context, pods []Manifest) (moves []string, err error) {
 	for _, m := range pods {
 		// The kubelet passes over names that start with a dot.
 		hidden := path.Join(manifestFolder, "."+m.Name+".new")
 		if err := n.Guest.WriteFile(ctx, hidden, m.yaml, 0o644); err != nil {
-			return err
+			return nil, err
 		}
 		moves = append(moves, fmt.Sprintf("mv %s %s", hidden, m.path()))
 	}
-	_, err := n.Guest.Output(ctx, lines(moves...))
-	return err
+	return moves, nil
 }
 
 // DropPods takes pods away and waits for nothing.
 func (n *Node) DropPods(ctx context.Context, pods ...Manifest) error {
+	_, err := n.Guest.Output(ctx, drop(pods))
+	return err
+}
+
+func drop(pods []Manifest) string {
 	command := "rm -f"
 	for _, m := range pods {
 		command += " " + m.path()
 	}
-	_, err := n.Guest.Output(ctx, command)
-	return err
+	return command
 }
 
 // RemovePod takes a pod away and waits until the kubelet has forgotten it.

@@ -2,8 +2,9 @@
 
 // Command nodereport runs on an emulated node and prints, as JSON, the machine
 // and every pod the way the kernel sees them (package report). With the argument
-// remove-pods it instead removes every pod sandbox through the runtime, for a
-// fresh start with the kubelet stopped.
+// running it prints the containers that run, for which it needs no kubelet; with
+// remove-pods it removes every pod sandbox through the runtime, for a fresh start
+// with the kubelet stopped.
 //
 // It reads whatever is there at the moment and never waits: pods and containers
 // that are not running yet have empty values, and whoever calls it polls.
@@ -34,25 +35,43 @@ const (
 )
 
 func main() {
-	run, limit := printReport, patience
-	if len(os.Args) > 1 && os.Args[1] == "remove-pods" {
-		run, limit = removePods, patienceRemoving
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	err := run(ctx)
-	if err != nil {
+	if err := do(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "nodereport:", err)
 		os.Exit(1)
 	}
 }
 
-func printReport(ctx context.Context) error {
-	r, err := read(ctx)
+func do(args []string) error {
+	verb, limit := "", patience
+	if len(args) > 0 {
+		verb = args[0]
+	}
+	if verb == "remove-pods" {
+		limit = patienceRemoving
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	switch verb {
+	case "":
+		r, err := read(ctx)
+		return printed(r, err)
+	case "running":
+		containers, err := running(ctx)
+		for i := range containers {
+			readProcess(&containers[i].Container, containers[i].PID)
+		}
+		return printed(containers, err)
+	case "remove-pods":
+		return removePods(ctx)
+	}
+	return fmt.Errorf("unknown argument %q", verb)
+}
+
+func printed(value any, err error) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(r)
+	return json.NewEncoder(os.Stdout).Encode(value)
 }
 
 func connect(address string) (*grpc.ClientConn, error) {

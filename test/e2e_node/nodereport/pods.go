@@ -33,9 +33,13 @@ func read(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("podresources: %w", err)
 	}
-	pids, err := containerPIDs(ctx)
+	containers, err := running(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("runtime: %w", err)
+	}
+	pids := map[string]int{}
+	for _, c := range containers {
+		pids[c.ID] = c.PID
 	}
 	r := &report.Report{Machine: machine, Pods: []report.Pod{}, States: readStates(stateFolder)}
 	for i := range pods {

@@ -17,21 +17,28 @@ import (
 	"github.com/podslice/podslice/test/e2e_node/report"
 )
 
-// containerPIDs asks the runtime for the main process of each running
-// container. Sandboxes are no containers to the CRI.
-func containerPIDs(ctx context.Context) (map[string]int, error) {
+// Labels that the kubelet gives to containers.
+const (
+	labelPod       = "io.kubernetes.pod.name"
+	labelUID       = "io.kubernetes.pod.uid"
+	labelContainer = "io.kubernetes.container.name"
+)
+
+// running asks the runtime for the containers that run, with their main processes.
+// Sandboxes are no containers to the CRI.
+func running(ctx context.Context) ([]report.Running, error) {
 	conn, err := connect(runtimeSocket)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	client := cri.NewRuntimeServiceClient(conn)
-	running := &cri.ContainerStateValue{State: cri.ContainerState_CONTAINER_RUNNING}
-	list, err := client.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{State: running}})
+	state := &cri.ContainerStateValue{State: cri.ContainerState_CONTAINER_RUNNING}
+	list, err := client.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{State: state}})
 	if err != nil {
 		return nil, err
 	}
-	pids := map[string]int{}
+	all := []report.Running{}
 	for _, c := range list.Containers {
 		status, err := client.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: c.Id, Verbose: true})
 		if err != nil {
@@ -43,9 +50,12 @@ func containerPIDs(ctx context.Context) (map[string]int, error) {
 		if err := json.Unmarshal([]byte(status.Info["info"]), &info); err != nil {
 			return nil, fmt.Errorf("verbose status of container %s: %w", c.Id, err)
 		}
-		pids[c.Id] = info.PID
+		all = append(all, report.Running{
+			Pod: c.Labels[labelPod], UID: c.Labels[labelUID],
+			Container: report.Container{Name: c.Labels[labelContainer], ID: c.Id, PID: info.PID},
+		})
 	}
-	return pids, nil
+	return all, nil
 }
 
 // readProcess fills in what the kernel says of a container's main process.

@@ -96,6 +96,15 @@ type Container struct {
 	RestartedByNode int32  `json:"restarts"`
 }
 
+// Running is a container that runs, as far as the runtime and the kernel know it:
+// what can be read while there is no kubelet. Of the container, what only a
+// kubelet knows is empty.
+type Running struct {
+	Pod string `json:"pod"`
+	UID string `json:"uid"`
+	Container
+}
+
 // Pod returns the pod of a name, or nil.
 func (r *Report) Pod(name string) *Pod {
 	for i := range r.Pods {
