@@ -135,7 +135,7 @@ faults: ## play each known fault of the kubelet's own managers on them and on ou
 
 .PHONY: test-e2e-node test-e2e-node-all
 test-e2e-node: e2e-cases := $(if $(RUN),,-short)
-test-e2e-node: deps kubelet-$(KUBELET) kubelet-stock tools ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
+test-e2e-node: deps kubelet-$(KUBELET) $(if $(RUN),kubelet-stock) tools ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
 	@$(e2e-node)
 test-e2e-node-all: e2e-cases :=
 test-e2e-node-all: deps kubelet-$(KUBELET) kubelet-stock tools ## the same with all cases

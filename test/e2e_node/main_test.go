@@ -107,6 +107,14 @@ func freshNode(t *testing.T) *node.Node {
 	return shared
 }
 
+// onlyWhole skips a test that the smoke test leaves out altogether.
+func onlyWhole(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left to make test-e2e-node-all, or RUN=")
+	}
+}
+
 // leftOut says whether a case is not part of the smoke test that is running.
 func leftOut(smoke bool) bool { return testing.Short() && !smoke }
 

@@ -19,6 +19,7 @@ import (
 // release in the place of ours over running pods, with the gate on and off, and
 // ours again. What becomes of the pods is what docs/upgrade.md says.
 func TestRollback(t *testing.T) {
+	onlyWhole(t)
 	if os.Getenv("PODSLICE_STOCK") == "" || strings.HasSuffix(os.Getenv("PODSLICE_KUBELET"), "-stock") {
 		t.Skip("there are not two kubelets to exchange")
 	}

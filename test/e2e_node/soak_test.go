@@ -39,6 +39,7 @@ const (
 //
 // The scope changes from one kubelet to the next: pods keep what they have.
 func TestSoak(t *testing.T) {
+	onlyWhole(t)
 	s := &soak{t: t, known: map[string]bool{}, want: number(t, "SOAK_ADMISSIONS", defaultAdmissions)}
 	seed := uint64(number(t, "SOAK_SEED", int(time.Now().UnixNano()&0xffffffff)))
 	say("soak: SOAK_SEED=%d SOAK_ADMISSIONS=%d", seed, s.want)
