@@ -60,6 +60,8 @@ var soakShapes = []soakShape{
 const (
 	soakCPUs = 19
 	soakPods = 8
+	// So many are added at once.
+	soakBatch = 4
 )
 
 // soakPod is a pod that is on the node, or was.

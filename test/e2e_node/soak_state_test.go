@@ -49,25 +49,20 @@ func (s *soak) judge(pods map[string]soakPod) *statecheck.Reading {
 
 // look reads what a dead kubelet has left: the containers that run, which must be
 // where the state files say.
-func (s *soak) look(add []soakPod) []running {
+func (s *soak) look() []running {
 	list, err := s.n.RunningAtRest(ctx)
 	must(s.t, err)
 	reading := s.judge(nil)
-	recorded, run := 0, 0
+	idle := 0
 	for _, uid := range reading.Pods() {
-		if !s.known[uid] {
-			recorded++
+		if !slices.ContainsFunc(list, func(c report.Running) bool { return c.UID == uid }) {
+			idle++
 		}
 	}
-	for _, p := range add {
-		if slices.ContainsFunc(list, func(c report.Running) bool { return c.Pod == p.manifest.NodeName }) {
-			run++
-		}
-	}
-	say("soak: of %d new pods %d are on record, %d have containers; %d containers run", len(add), recorded, run, len(list))
-	if recorded > 0 && run < len(add) {
+	if idle > 0 {
 		s.halfway++
 	}
+	say("soak: %d containers run; %d pods are on record, nothing runs of %d of them", len(list), len(reading.Pods()), idle)
 	return s.compare(list, reading)
 }
 
@@ -90,10 +85,10 @@ func (s *soak) compare(list []report.Running, reading *statecheck.Reading) (all 
 
 // settle waits until all live pods run, all others are gone, and the node shared
 // pool is what the state files say, and returns what runs then.
-func (s *soak) settle(drop []soakPod) []running {
+func (s *soak) settle() []running {
 	deadline := time.Now().Add(limitSettled)
 	for {
-		now, missing := s.settled(drop)
+		now, missing := s.settled()
 		if missing == "" || s.t.Failed() {
 			return now
 		}
@@ -104,7 +99,7 @@ func (s *soak) settle(drop []soakPod) []running {
 	}
 }
 
-func (s *soak) settled(drop []soakPod) (now []running, missing string) {
+func (s *soak) settled() (now []running, missing string) {
 	t := s.t
 	if pid, err := s.n.KubeletPID(ctx); err != nil || pid == 0 {
 		t.Fatalf("the kubelet has ended (%v)", err)
@@ -124,12 +119,12 @@ func (s *soak) settled(drop []soakPod) (now []running, missing string) {
 		case !pod.AllRunning():
 			return nil, fmt.Sprintf("not all of pod %s runs: %+v", pod.Name, pod.Containers)
 		}
-		live[pod.UID], s.known[pod.UID] = p, true
+		live[pod.UID] = p
 	}
 	list, err := s.n.Running(ctx)
 	must(t, err)
 	for _, c := range list {
-		if slices.ContainsFunc(drop, func(p soakPod) bool { return p.manifest.NodeName == c.Pod }) {
+		if slices.ContainsFunc(s.leaving, func(p soakPod) bool { return p.manifest.NodeName == c.Pod }) {
 			return nil, fmt.Sprintf("container %s of pod %s still runs", c.Name, c.Pod)
 		}
 	}

@@ -39,8 +39,7 @@ const (
 //
 // The scope changes from one kubelet to the next: pods keep what they have.
 func TestSoak(t *testing.T) {
-	onlyWhole(t)
-	s := &soak{t: t, known: map[string]bool{}, want: number(t, "SOAK_ADMISSIONS", defaultAdmissions)}
+	s := &soak{t: t, want: number(t, "SOAK_ADMISSIONS", defaultAdmissions)}
 	seed := uint64(number(t, "SOAK_SEED", int(time.Now().UnixNano()&0xffffffff)))
 	say("soak: SOAK_SEED=%d SOAK_ADMISSIONS=%d", seed, s.want)
 	s.random = rand.New(rand.NewPCG(seed, 0))
@@ -61,7 +60,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	s.end()
-	say("soak: %d admissions, %d removals, %d kills, %d of them of a kubelet that was just starting; %d kills came when some new pods were on record and not all had containers",
+	say("soak: %d admissions, %d removals, %d kills, %d of them of a kubelet that was just starting; %d kills left pods on record of which nothing ran",
 		s.admitted, s.removed, s.kills, s.killsAtStart, s.halfway)
 }
 
@@ -86,15 +85,20 @@ type soak struct {
 	random  *rand.Rand
 	shapes  deck
 	live    []soakPod
-	known   map[string]bool // UIDs of pods that ran when a kubelet was there
+	leaving []soakPod // removed since the node was at rest
+	before  []running // what ran when somebody looked last
 
 	want, admitted, removed, rounds int
 	kills, killsAtStart             int
-	halfway                         int // kills between a pod's record and its containers
+	halfway                         int // kills that left pods on record of which nothing ran
 }
 
-// round adds and removes some pods, kills the kubelet meanwhile, starts it again,
-// and looks at everything.
+// roundsToSettle is after how many rounds the node may come to rest. Until then,
+// pods are removed that have hardly begun.
+const roundsToSettle = 3
+
+// round adds and removes some pods, kills the kubelet meanwhile, and starts it
+// again. Now and then it waits until all is as it should be, and looks.
 func (s *soak) round() {
 	t := s.t
 	s.rounds++
@@ -107,23 +111,24 @@ func (s *soak) round() {
 	after := s.moment(window)
 	must(t, s.n.KillDuring(ctx, manifestsOf(add), manifestsOf(drop), after))
 	s.kills++
-	before := s.look(add)
-	for s.random.IntN(2) == 0 {
+	say("soak: round %d: %d pods added, %d removed, %d live with %d CPUs; killed after %.1f s",
+		s.rounds, len(add), len(drop), len(s.live), cpusOf(s.live), after.Seconds())
+	s.unmoved(s.look())
+	for s.random.IntN(3) == 0 {
 		at := s.moment(killRestarted)
 		must(t, s.n.StartAndKill(ctx, at))
 		s.kills, s.killsAtStart = s.kills+1, s.killsAtStart+1
 		say("soak: killed again %.1f s after its start", at.Seconds())
-		now := s.look(add)
-		s.unmoved(before, now, drop)
-		before = now
+		s.unmoved(s.look())
 	}
 	// Whatever the scope is now, pods keep what they have.
 	s.config.Scope = []string{"pod", "container"}[s.random.IntN(2)]
 	must(t, s.n.StartKubelet(ctx, s.config))
-	now := s.settle(drop)
-	s.unmoved(before, now, drop)
-	say("soak: round %d: %d pods added, %d removed, %d live with %d CPUs; killed after %.1f s; the round took %.0f s",
-		s.rounds, len(add), len(drop), len(s.live), cpusOf(s.live), after.Seconds(), time.Since(began).Seconds())
+	if s.rounds%roundsToSettle == 0 || s.room() < soakCPUs/4 || s.admitted == s.want {
+		s.unmoved(s.settle())
+		s.leaving = nil
+	}
+	say("soak: round %d took %.0f s", s.rounds, time.Since(began).Seconds())
 }
 
 // choose takes pods off the list of live ones and puts others on it.
@@ -136,21 +141,24 @@ func (s *soak) choose() (add, drop []soakPod) {
 			stay = append(stay, p)
 		}
 	}
-	// Pods that go have their CPUs until they are gone.
-	taken := cpusOf(s.live)
-	for s.admitted < s.want && len(stay)+len(add) < soakPods {
+	s.leaving = append(s.leaving, drop...)
+	s.removed += len(drop)
+	s.live = stay
+	for s.admitted < s.want && len(s.live) < soakPods && len(add) < soakBatch {
 		shape := s.shapes.next()
-		if taken+shape.cpus > soakCPUs {
+		if shape.cpus > s.room() {
 			break
 		}
-		taken += shape.cpus
 		s.admitted++
-		add = append(add, newSoakPod(s.t, s.admitted, shape))
+		p := newSoakPod(s.t, s.admitted, shape)
+		add, s.live = append(add, p), append(s.live, p)
 	}
-	s.removed += len(drop)
-	s.live = append(stay, add...)
 	return add, drop
 }
+
+// room is the CPUs that can still be given out. Pods that go have theirs until
+// they are gone.
+func (s *soak) room() int { return soakCPUs - cpusOf(s.live) - cpusOf(s.leaving) }
 
 func (s *soak) moment(window time.Duration) time.Duration {
 	return time.Duration(s.random.Int64N(int64(window)))
@@ -159,34 +167,33 @@ func (s *soak) moment(window time.Duration) time.Duration {
 // end removes all pods and has the node give all CPUs to one.
 func (s *soak) end() {
 	t := s.t
-	drop := s.live
-	s.live = nil
-	s.removed += len(drop)
-	must(t, s.n.DropPods(ctx, manifestsOf(drop)...))
-	s.settle(drop)
+	must(t, s.n.DropPods(ctx, manifestsOf(s.live)...))
+	s.removed += len(s.live)
+	s.leaving, s.live = append(s.leaving, s.live...), nil
+	s.settle()
 	all := s.machine.Info.NumCores - s.machine.ReservedCPUs.Size()
 	last := newSoakPod(t, 0, soakShape{all, fmt.Sprintf("cpu=%[1]d memory=128Mi\napp a cpu=%[1]d memory=64Mi", all)})
 	must(t, s.n.AddPod(ctx, last.manifest))
 	s.live = []soakPod{last}
-	s.settle(nil)
+	s.settle()
 	r, err := s.n.Report(ctx)
 	must(t, err)
 	cpus := parse(t, named(t, r.Pod(last.manifest.NodeName), "a").CPUs)
 	equal(t, "CPUs of a pod that wants all", cpus.Size(), all)
 }
 
-// unmoved compares what ran before with what runs now. Pods that were to go may
-// have gone, and init containers may have ended.
-func (s *soak) unmoved(before, now []running, drop []soakPod) {
+// unmoved compares what ran when it was called last with what runs now. Pods that
+// were to go may have gone, and init containers may have ended.
+func (s *soak) unmoved(now []running) {
 	gone := map[string]bool{}
-	for _, p := range drop {
+	for _, p := range s.leaving {
 		gone[p.manifest.NodeName] = true
 	}
 	after := map[string]running{}
 	for _, c := range now {
 		after[c.ID] = c
 	}
-	for _, old := range before {
+	for _, old := range s.before {
 		c, ok := after[old.ID]
 		switch {
 		case gone[old.Pod] || !ok && s.isInit(old):
@@ -201,6 +208,7 @@ func (s *soak) unmoved(before, now []running, drop []soakPod) {
 		c.recorded = old.recorded
 		equal(s.t, "container "+old.Name+" of pod "+old.Pod, c, old)
 	}
+	s.before = now
 }
 
 func (s *soak) isInit(c running) bool {
