@@ -35,10 +35,10 @@ type policyName string
 
 const (
 	// PolicyNone gives no container CPUs of its own.
-	PolicyNone policyName = "none"
+	PolicyNone policyName = cpuplan.PolicyNone
 	// PolicyStatic gives CPUs to containers of Guaranteed pods that ask for a
 	// whole number, for as long as the pod lives.
-	PolicyStatic policyName = "static"
+	PolicyStatic policyName = cpuplan.PolicyStatic
 )
 
 // stateFileName is part of the kubelet's surface: others read the file.
@@ -169,60 +169,26 @@ func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[s
 	}
 	m.updater = newUpdater(toPlan(m.allCPUs), m.targets)
 	registerMetrics()
-	switch m.policy {
-	case PolicyNone:
-		if len(cpuPolicyOptions) > 0 {
-			return nil, fmt.Errorf("new none policy error: None policy: received unsupported options=%v", cpuPolicyOptions)
-		}
-	case PolicyStatic:
-		if runtime.GOOS == "windows" {
-			return nil, fmt.Errorf("new static policy error: policy %q is not supported on Windows yet", PolicyStatic)
-		}
-		if reconcilePeriod <= 0 {
-			return nil, fmt.Errorf("new static policy error: cpuManagerReconcilePeriod must be longer than 0, not %s", reconcilePeriod)
-		}
-		reserved, err := reservedCount(nodeAllocatableReservation)
-		if err != nil {
-			return nil, err
-		}
-		options, err := parseOptions(cpuPolicyOptions)
-		if err == nil {
-			err = checkOptions(options, affinity)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("new static policy error: %w", err)
-		}
-		cpus, err := machine.Plan()
-		if err != nil {
-			return nil, fmt.Errorf("new static policy error: [cpumanager] %w", err)
-		}
-		if m.node, err = cpuplan.NewNode(cpus, toPlan(specificCPUs), reserved, options); err != nil {
-			return nil, fmt.Errorf("new static policy error: %w", err)
-		}
-		m.fullPCPUsOnly = options.FullPCPUsOnly
+	if m.policy == PolicyStatic && runtime.GOOS == "windows" {
+		return nil, fmt.Errorf("new static policy error: policy %q is not supported on Windows yet", PolicyStatic)
+	}
+	alpha, beta := optionGates()
+	m.node, err = cpuplan.Configure(cpuplan.Configuration{
+		Policy: cpuPolicyName, Options: cpuPolicyOptions, Alpha: alpha, Beta: beta, ReconcilePeriod: reconcilePeriod,
+		Reserved: toPlan(specificCPUs), Reservation: nodeAllocatableReservation,
+		SingleNUMANode: topologymanager.IsAlignmentGuaranteed(affinity.GetPolicy()),
+	}, machine.Plan)
+	if err != nil {
+		return nil, err
+	}
+	if m.node != nil {
+		cpus := m.node.Topology()
+		m.fullPCPUsOnly = m.node.Options().FullPCPUsOnly
 		logger.Info("CPU manager has read the machine", "cpus", cpus.All(), "numaNodes", cpus.Nodes(),
 			"reserved", m.node.Reserved(), "threadsPerCore", cpus.ThreadsPerCore(),
-			"options", options)
-	default:
-		return nil, fmt.Errorf("unknown policy: %q", cpuPolicyName)
+			"options", m.node.Options())
 	}
 	return m, nil
-}
-
-// reservedCount is how many CPUs the node's reservation comes to.
-func reservedCount(reservation v1.ResourceList) (int, error) {
-	cpu, ok := reservation[v1.ResourceCPU]
-	if !ok {
-		return 0, fmt.Errorf("[cpumanager] unable to determine reserved CPU resources for static policy")
-	}
-	// Without reserved CPUs nothing would be left for what has none of its own.
-	if cpu.Sign() <= 0 {
-		return 0, fmt.Errorf("[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero")
-	}
-	if cpu.CmpInt64(cpuplan.MaxCPUs) > 0 {
-		return 0, fmt.Errorf("[cpumanager] unable to reserve %s CPUs: more than any machine has", cpu.String())
-	}
-	return int((cpu.MilliValue() + 999) / 1000), nil
 }
 
 // Start implements Manager.

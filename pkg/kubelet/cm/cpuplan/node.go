@@ -63,6 +63,9 @@ func NewNode(t *Topology, reserved Set, count int, options Options) (*Node, erro
 // Topology is the machine's CPUs.
 func (n *Node) Topology() *Topology { return n.topology }
 
+// Options are the options of the policy.
+func (n *Node) Options() Options { return n.options }
+
 // Reserved is the CPUs that no pod gets for itself.
 func (n *Node) Reserved() Set { return n.reserved }
 

@@ -18,10 +18,10 @@ type policyType string
 const (
 	// PolicyTypeStatic is the policy that gives Guaranteed pods memory on NUMA
 	// nodes.
-	PolicyTypeStatic policyType = "Static"
+	PolicyTypeStatic policyType = memplan.PolicyStatic
 
-	policyTypeNone       policyType = "None"
-	policyTypeBestEffort policyType = "BestEffort"
+	policyTypeNone       policyType = memplan.PolicyNone
+	policyTypeBestEffort policyType = memplan.PolicyBestEffort
 )
 
 // policy is which policy is in force, and the machine that it gives from: the
@@ -38,24 +38,18 @@ type policy struct {
 func (p policy) static() bool { return p.name == PolicyTypeStatic }
 
 func newPolicy(name string, machineInfo *cadvisorapi.MachineInfo, nodeAllocatableReservation v1.ResourceList, reservedMemory []kubeletconfig.MemoryReservation) (policy, error) {
-	switch policyType(name) {
-	case policyTypeNone:
+	p := policyType(name)
+	switch {
+	case p == policyTypeNone:
 		return policy{name: policyTypeNone}, nil
-	case PolicyTypeStatic:
-		if runtime.GOOS == "windows" {
-			return policy{}, fmt.Errorf("policy %q is not available on Windows", PolicyTypeStatic)
-		}
-		machine, err := machineOf(machineInfo, nodeAllocatableReservation, reservedMemory)
-		if err != nil {
-			return policy{}, err
-		}
-		return policy{name: PolicyTypeStatic, machine: machine}, nil
-	case policyTypeBestEffort:
-		if runtime.GOOS == "windows" {
-			return policy{}, fmt.Errorf("policy %q is not supported yet", policyTypeBestEffort)
-		}
-		return policy{}, fmt.Errorf("policy %q is not available for platform %q", policyTypeBestEffort, runtime.GOOS)
-	default:
-		return policy{}, fmt.Errorf("unknown policy: %q", name)
+	case p == PolicyTypeStatic && runtime.GOOS == "windows":
+		return policy{}, fmt.Errorf("policy %q is not available on Windows", p)
+	case p == policyTypeBestEffort && runtime.GOOS == "windows":
+		return policy{}, fmt.Errorf("policy %q is not supported yet", p)
 	}
+	machine, err := machineOf(p, machineInfo, nodeAllocatableReservation, reservedMemory)
+	if err != nil {
+		return policy{}, err
+	}
+	return policy{name: p, machine: machine}, nil
 }

@@ -184,7 +184,7 @@ func FuzzMachine(f *testing.F) {
 			{Id: 1, Memory: size, HugePages: []cadvisorapi.HugePagesInfo{{PageSize: pageKiB, NumPages: pages}}},
 		}}
 		list := v1.ResourceList{"memory": *resource.NewQuantity(reserved, resource.BinarySI)}
-		machine, err := machineOf(info, list, []kubeletconfig.MemoryReservation{{NumaNode: 0, Limits: list}})
+		machine, err := machineOf(PolicyTypeStatic, info, list, []kubeletconfig.MemoryReservation{{NumaNode: 0, Limits: list}})
 		if err != nil {
 			return
 		}

@@ -5,7 +5,6 @@ package topologymanager
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	cadvisorapi "github.com/google/cadvisor/lib/model"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
 )
 
@@ -43,48 +43,28 @@ var _ Manager = manager{}
 // are not looked at.
 func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyName string, topologyScopeName string, topologyPolicyOptions map[string]string) (Manager, error) {
 	registerMetrics()
+	ids, distances := nodesOf(topology)
+	configured, err := placement.Configure(placement.Configuration{
+		Policy: topologyPolicyName, Scope: topologyScopeName, Options: topologyPolicyOptions, Alpha: alphaOptions(),
+	}, ids, distances)
+	if err != nil {
+		return nil, ofPlatform(err)
+	}
 	if topologyPolicyName == PolicyNone {
 		logger.Info("Creating topology manager", "podslice", podslice.Version, "policy", PolicyNone)
 		return manager{NewNoneScope()}, nil
 	}
-	opts, err := NewPolicyOptions(logger, topologyPolicyOptions)
-	if err != nil {
-		return nil, err
-	}
-	numaInfo, err := NewNUMAInfo(topology, opts)
-	if err != nil {
-		return nil, fmt.Errorf("cannot discover NUMA topology: %w", err)
-	}
-	if nodes := len(numaInfo.Nodes); nodes > opts.MaxAllowableNUMANodes {
-		return nil, fmt.Errorf("unsupported on machines with more than %v NUMA Nodes: this one has %d, see the policy option %q", opts.MaxAllowableNUMANodes, nodes, MaxAllowableNUMANodes)
-	}
-
-	newPolicy, ok := map[string]func(*NUMAInfo, PolicyOptions) Policy{
-		PolicyBestEffort:     NewBestEffortPolicy,
-		PolicyRestricted:     NewRestrictedPolicy,
-		PolicySingleNumaNode: NewSingleNumaNodePolicy,
-	}[topologyPolicyName]
-	if !ok {
-		return nil, fmt.Errorf("unknown policy: %q", topologyPolicyName)
-	}
-	newScope, ok := map[string]func(Policy) Scope{
-		ContainerTopologyScope: NewContainerScope,
-		PodTopologyScope:       NewPodScope,
-	}[topologyScopeName]
-	if !ok {
-		return nil, fmt.Errorf("unknown scope: %q", topologyScopeName)
-	}
-
+	opts := configured.Options
 	logger.Info("Creating topology manager", "podslice", podslice.Version,
 		"policy", topologyPolicyName, "scope", topologyScopeName,
 		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes,
-		"numaTieBreak", cmp.Or(opts.NUMATieBreak, TieBreakLowest), "bestEffortLocality", opts.BestEffortLocality, "nodes", numaInfo.Nodes)
+		"numaTieBreak", cmp.Or(opts.NUMATieBreak, TieBreakLowest), "bestEffortLocality", opts.BestEffortLocality, "nodes", ids)
 	for _, scope := range []string{metrics.AlignScopeContainer, metrics.AlignScopePod} {
 		// A series that starts at 0 can be told from one that is missing.
 		metrics.ContainerAlignedComputeResources.WithLabelValues(scope, metrics.AlignedNUMANode).Add(0)
 		metrics.ContainerAlignedComputeResourcesFailure.WithLabelValues(scope, metrics.AlignedNUMANode).Add(0)
 	}
-	return manager{newScope(newPolicy(numaInfo, opts))}, nil
+	return manager{newScope(configured.Scope, corePolicy{configured.Policy})}, nil
 }
 
 func (m manager) AddContainer(_ klog.Logger, pod *v1.Pod, container *v1.Container, containerID string) {

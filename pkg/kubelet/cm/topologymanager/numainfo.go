@@ -12,6 +12,7 @@ import (
 	cadvisorapi "github.com/google/cadvisor/lib/model"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager/bitmask"
 )
 
@@ -28,43 +29,37 @@ type NUMAInfo struct {
 }
 
 // NewNUMAInfo takes over the nodes that cadvisor found, and their distances if
-// the options need them; then they must be complete.
-//
-// Node IDs must lie within 0-63, however many nodes there are: the device
-// manager, which is not ours, exchanges sets of nodes with the topology manager
-// as masks of 64 bits, and bit i is node i. Linux can give higher IDs.
+// the options need them. It fails where placement.PolicyOptions.CheckNodes does.
 func NewNUMAInfo(topology []cadvisorapi.Node, opts PolicyOptions) (*NUMAInfo, error) {
-	info := &NUMAInfo{NUMADistances: NUMADistances{}}
-	option := opts.needsDistances()
-	var rows [][]uint64
-	for _, node := range topology {
-		if _, err := numa.NewSet(node.Id); err != nil {
-			return nil, fmt.Errorf("%w: the kubelet's managers exchange sets of NUMA nodes as masks of %d bits; of the topology manager, only policy %q works on this machine",
-				err, numa.MaxNodes, PolicyNone)
-		}
-		var row []uint64
-		if option != "" {
-			if row = node.Distances; row == nil {
-				return nil, errNoDistances(node.Id, option)
-			}
-		}
-		info.Nodes = append(info.Nodes, node.Id)
-		info.NUMADistances[node.Id] = row
-		rows = append(rows, row)
+	ids, rows := nodesOf(topology)
+	if err := opts.CheckNodes(ids, rows); err != nil {
+		return nil, ofPlatform(err)
 	}
-	if option != "" {
-		if _, err := numa.NewDistances(info.Nodes, rows); err != nil {
-			return nil, fmt.Errorf("the %q policy option needs the distances of all NUMA nodes: %w", option, err)
+	info := &NUMAInfo{Nodes: ids, NUMADistances: NUMADistances{}}
+	for i, id := range ids {
+		info.NUMADistances[id] = nil
+		if opts.NeedsDistances() != "" {
+			info.NUMADistances[id] = rows[i]
 		}
 	}
 	return info, nil
 }
 
-func errNoDistances(node int, option string) error {
-	if runtime.GOOS == "windows" {
-		return fmt.Errorf("the %q policy option is not supported on Windows because NUMA node distances are not available", option)
+// nodesOf returns the IDs of the nodes and, at the same index, their distances.
+func nodesOf(topology []cadvisorapi.Node) (ids []int, rows [][]uint64) {
+	for _, node := range topology {
+		ids, rows = append(ids, node.Id), append(rows, node.Distances)
 	}
-	return fmt.Errorf("error getting NUMA distances from cadvisor: NUMA node %d has none, and the %q policy option needs them", node, option)
+	return ids, rows
+}
+
+// ofPlatform says what missing distances mean where there are never any.
+func ofPlatform(err error) error {
+	var missing placement.MissingDistances
+	if runtime.GOOS == "windows" && errors.As(err, &missing) {
+		return fmt.Errorf("the %q policy option is not supported on Windows because NUMA node distances are not available", missing.Option)
+	}
+	return err
 }
 
 // DefaultAffinityMask returns the mask of all nodes.

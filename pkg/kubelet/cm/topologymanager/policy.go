@@ -54,7 +54,7 @@ func newPolicy(strictness placement.Strictness, numaInfo *NUMAInfo, opts PolicyO
 	p, err := placement.NewPolicy(strictness, numaInfo.set(), placement.Options{
 		Closest:  numaInfo.coreDistances(opts.PreferClosestNUMA),
 		Locality: numaInfo.coreDistances(opts.BestEffortLocality),
-		TieBreak: opts.NUMATieBreak.core(),
+		TieBreak: opts.NUMATieBreak.Core(),
 	})
 	if err != nil {
 		panic(err) // only the constants above come here
