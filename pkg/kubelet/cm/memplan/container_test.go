@@ -18,7 +18,9 @@ func TestBoundTo(t *testing.T) {
 		{Name: "shares", Kind: podplan.StandardInit},
 		{Name: "app", Kind: podplan.App, Memory: gi},
 	}}
-	on := func(ids ...int) []Block { return []Block{{Nodes: numa.SetOf(ids...), Resource: Ordinary, Size: 1 << 30}} }
+	on := func(ids ...int) []Block {
+		return []Block{{Nodes: numa.SetOf(ids...), Resource: Ordinary, Size: 1 << 30}}
+	}
 	record := PodRecord{Containers: map[string][]Block{"app": on(1)}}
 	require.Equal(t, numa.SetOf(1), record.BoundTo(pod, "app"))
 	require.Equal(t, numa.SetOf(1), record.BoundTo(pod, "init"), "not on record any more: where its pod is")

@@ -16,7 +16,9 @@ type TopologyAffinityError struct {
 // NewTopologyAffinityError returns the error without facts.
 func NewTopologyAffinityError() *TopologyAffinityError { return &TopologyAffinityError{} }
 
-func (e TopologyAffinityError) Error() string { return placement.WithFacts(placement.LocalitySentence, e.facts) }
+func (e TopologyAffinityError) Error() string {
+	return placement.WithFacts(placement.LocalitySentence, e.facts)
+}
 
 // Type is the reason in the pod's status.
 func (e TopologyAffinityError) Type() string { return ErrorTopologyAffinity }
