@@ -3,6 +3,7 @@
 package nodeconfig
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -37,6 +38,30 @@ func (f Finding) String() string {
 		text += "; right would be: " + f.Fix
 	}
 	return text
+}
+
+// Findings are several.
+type Findings []Finding
+
+func (f *Findings) add(severity Severity, field, fix, format string, args ...any) {
+	*f = append(*f, Finding{severity, field, fmt.Sprintf(format, args...), fix})
+}
+
+func (f *Findings) refuse(field, fix, format string, args ...any) {
+	f.add(Error, field, fix, format, args...)
+}
+
+func (f *Findings) warn(field, fix, format string, args ...any) {
+	f.add(Warning, field, fix, format, args...)
+}
+
+func (f *Findings) note(field, format string, args ...any) { f.add(Note, field, "", format, args...) }
+
+// orElse adds an error if nothing was found that explains it.
+func (f *Findings) orElse(field string, err error) {
+	if len(*f) == 0 {
+		f.refuse(field, "", "%v", err)
+	}
 }
 
 // nearest is the name that was probably meant, or "" if none is near.

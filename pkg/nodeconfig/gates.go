@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 )
 
 // Names of the feature gates that decide what the managers do.
@@ -71,11 +74,11 @@ func (g Gates) On(name string) bool { return g[name] }
 
 // newGates is what the gates come to when some are set, and what is wrong with
 // that.
-func newGates(set map[string]bool) (Gates, []Finding) {
+func newGates(set map[string]bool) (Gates, Findings) {
 	known := knownGates()
-	var found []Finding
+	var found Findings
 	refuse := func(name, fix, format string, args ...any) {
-		found = append(found, Finding{Error, "featureGates." + name, fmt.Sprintf(format, args...), fix})
+		found.refuse("featureGates."+name, fix, format, args...)
 	}
 	gates := Gates{}
 	for name, g := range known {
@@ -90,11 +93,7 @@ func newGates(set map[string]bool) (Gates, []Finding) {
 		g, ok := known[name]
 		switch on := set[name]; {
 		case !ok:
-			fix := "remove it"
-			if near := nearest(name, maps.Keys(known)); near != "" {
-				fix = fmt.Sprintf("%s: %t", near, on)
-			}
-			refuse(name, fix, "the kubelet knows no feature gate of this name")
+			refuse(name, orRemove(nearest(name, maps.Keys(known))), "the kubelet knows no feature gate of this name")
 		case g.locked && on != g.initial:
 			refuse(name, fmt.Sprint(g.initial), "it is %t, but the gate is locked to %t", on, g.initial)
 		case g.maturity == "pre-alpha":
@@ -114,4 +113,53 @@ func newGates(set map[string]bool) (Gates, []Finding) {
 		}
 	}
 	return gates, found
+}
+
+// adviseGates finds gates that do not do what they seem to.
+func (c *Config) adviseGates() (found Findings) {
+	k := &c.Kubelet
+	set := k.FeatureGates
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if g := knownGates()[name]; g.locked && g.initial == set[name] {
+			found.note("featureGates."+name, "it is always %t, and the gate will be removed", g.initial)
+		}
+	}
+	for _, name := range []string{ResizeExclusiveCPUs, ResizeExclusiveMemory} {
+		if c.Gates.On(name) {
+			found.warn(c.gateField(name), name+": false", "%s is on, but podslice does not resize what is exclusive: such a resize stays infeasible", name)
+		}
+	}
+	if !c.Gates.On(PodLevelResourceManagers) {
+		return found
+	}
+	field := c.gateField(PodLevelResourceManagers)
+	noCPUs, noMemory := k.CPUManagerPolicy == cpuplan.PolicyNone, k.MemoryManagerPolicy == memplan.PolicyNone
+	switch {
+	case noCPUs && noMemory:
+		found.warn(field, "cpuManagerPolicy: static, memoryManagerPolicy: Static", "%s is on, but cpuManagerPolicy is none and memoryManagerPolicy is None: no pod gets anything of its own", PodLevelResourceManagers)
+	case noCPUs:
+		found.warn(field, "cpuManagerPolicy: static", "%s is on, but cpuManagerPolicy is none: pods with a budget get memory of their own and no CPUs", PodLevelResourceManagers)
+	case noMemory:
+		found.note(field, "%s is on, but memoryManagerPolicy is None: pods with a budget get CPUs of their own and no memory", PodLevelResourceManagers)
+	}
+	if !*k.CgroupsPerQOS {
+		found.warn("cgroupsPerQOS", "true", "%s is on, but pods have no cgroups of their own, so nothing keeps a pod within its budget", PodLevelResourceManagers)
+	}
+	if !*k.CPUCFSQuota {
+		found.note("cpuCFSQuota", "it is false: nothing keeps the containers of a pod that share CPUs within its budget")
+	}
+	return found
+}
+
+// gateField is the field that has turned a gate on.
+func (c *Config) gateField(name string) string {
+	set := c.Kubelet.FeatureGates
+	if _, ok := set[name]; !ok {
+		for maturity, all := range map[string]string{"alpha": allAlpha, "beta": allBeta} {
+			if _, ok := set[all]; ok && knownGates()[name].maturity == maturity {
+				name = all
+			}
+		}
+	}
+	return "featureGates." + name
 }

@@ -73,7 +73,7 @@ func (c *Config) For(m machine.Machine) (*Node, error) {
 }
 
 // on makes the node and lists everything that keeps the kubelet from starting.
-func (c *Config) on(m machine.Machine) (*Node, []Finding) {
+func (c *Config) on(m machine.Machine) (*Node, Findings) {
 	k := &c.Kubelet
 	found := append(c.gatesFound[:len(c.gatesFound):len(c.gatesFound)], c.checkKubelet()...)
 	capacity := capacityOf(m)
@@ -98,14 +98,25 @@ func (c *Config) on(m machine.Machine) (*Node, []Finding) {
 		n.CPUTopology, err = read.Plan()
 	}
 	if err != nil {
-		return n, append(found, Finding{Error, "", fmt.Sprintf("the machine cannot be read: %v", err), ""})
+		found.refuse("", "", "the managers cannot read the machine: %v", err)
+		return n, found
 	}
-	ids, rows := nodesOf(m)
-	found = append(found, c.configureTopology(n, ids, rows)...)
+	found = append(found, c.configureTopology(n)...)
 	found = append(found, c.configureCPUs(n, kept)...)
-	found = append(found, c.configureMemory(n, kept, ids, rows)...)
-	found = append(found, checkCapacity(n, kept)...)
+	found = append(found, c.configureMemory(n, kept)...)
+	found = append(found, checkCapacity(n)...)
 	return n, found
+}
+
+// checkCapacity fails for more that is kept than the machine has.
+func checkCapacity(n *Node) (found Findings) {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		has, takes := n.Capacity[name], n.Reservation[name]
+		if takes.Cmp(has) > 0 {
+			found.refuse("systemReserved."+string(name), "", "kubeReserved, systemReserved and evictionHard keep %s of %s, but the machine has %s", takes.String(), name, has.String())
+		}
+	}
+	return found
 }
 
 // nodesOf is the IDs of the machine's NUMA nodes and their distances.

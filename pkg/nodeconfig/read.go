@@ -5,6 +5,7 @@ package nodeconfig
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
 )
 
 // MaxSize is how large a configuration may be, in bytes.
@@ -34,9 +36,11 @@ type Config struct {
 	Gates Gates
 	// Overlooked is what the kubelet does not read of the file: fields that it does
 	// not know, for example. All are warnings.
-	Overlooked []Finding
+	Overlooked Findings
 
-	gatesFound []Finding
+	gatesFound Findings
+	// zeroPeriod is set if the configuration has a cpuManagerReconcilePeriod of 0.
+	zeroPeriod bool
 }
 
 // Load reads a KubeletConfiguration from a file.
@@ -99,6 +103,16 @@ var strict, lenient = func() (a, b runtime.Decoder) {
 		serializer.NewCodecFactory(scheme, serializer.DisableStrict).UniversalDeserializer()
 }()
 
+// names reports whether a field is set, if only to nothing.
+func names(text []byte, field string) bool {
+	fields := map[string]any{}
+	if json.Unmarshal(text, &fields) != nil && yaml.Unmarshal(text, &fields) != nil {
+		return false
+	}
+	_, ok := fields[field]
+	return ok
+}
+
 func ofWrongKind(is schema.GroupVersionKind) error {
 	want := kubeletconfig.SchemeGroupVersion.WithKind("KubeletConfiguration")
 	return fmt.Errorf("it is of kind %q and apiVersion %q, not of kind %q and apiVersion %q", is.Kind, is.GroupVersion(), want.Kind, want.GroupVersion())
@@ -120,8 +134,9 @@ func (c *Config) decode(text []byte) error {
 		return ofWrongKind(*gvk)
 	}
 	c.Kubelet = *read
+	c.zeroPeriod = read.CPUManagerReconcilePeriod.Duration == 0 && names(text, "cpuManagerReconcilePeriod")
 	if n := documents(text); n > 1 {
-		c.overlook("document 2", "take it out, or put its fields into the first document", "the file has %d documents, and the kubelet reads only the first", n)
+		c.Overlooked.warn("document 2", "take it out, or put its fields into the first document", "the file has %d documents, and the kubelet reads only the first", n)
 	}
 	if _, _, err := strict.Decode(text, nil, nil); err != nil {
 		refused, ok := runtime.AsStrictDecodingError(err)
@@ -135,10 +150,6 @@ func (c *Config) decode(text []byte) error {
 	return nil
 }
 
-func (c *Config) overlook(field, fix, format string, args ...any) {
-	c.Overlooked = append(c.Overlooked, Finding{Warning, field, fmt.Sprintf(format, args...), fix})
-}
-
 // What strict decoders say: the one of JSON, and that of YAML.
 var (
 	unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
@@ -148,23 +159,19 @@ var (
 
 func (c *Config) overlookError(text string) {
 	if m := unknownField.FindStringSubmatch(text); m != nil {
-		fix := "remove it"
-		if near := nearest(m[1], fieldNames); near != "" {
-			fix = near
-		}
-		c.overlook(m[1], fix, "the kubelet knows no such field and ignores it")
+		c.Overlooked.warn(m[1], orRemove(nearest(m[1], fieldNames)), "the kubelet knows no such field and ignores it")
 		return
 	}
 	if m := doubleField.FindStringSubmatch(text); m != nil {
-		c.overlook(m[1], "name it once", "it is there more than once, and the kubelet takes the last")
+		c.Overlooked.warn(m[1], "name it once", "it is there more than once, and the kubelet takes the last")
 		return
 	}
 	keys := doubleKey.FindAllStringSubmatch(text, -1)
 	for _, m := range keys {
-		c.overlook(m[2], "name it once", "it is there more than once, in line %s for example, and the kubelet takes the last", m[1])
+		c.Overlooked.warn(m[2], "name it once", "it is there more than once, in line %s for example, and the kubelet takes the last", m[1])
 	}
 	if len(keys) == 0 {
-		c.overlook("", "", "%s", text)
+		c.Overlooked.warn("", "", "%s", text)
 	}
 }
 

@@ -100,15 +100,12 @@ func less(a, b resource.Quantity) resource.Quantity {
 }
 
 // reserves reads what the configuration keeps from pods on the machine.
-func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserves, found []Finding) {
-	refuse := func(field, fix, format string, args ...any) {
-		found = append(found, Finding{Error, field, fmt.Sprintf(format, args...), fix})
-	}
+func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserves, found Findings) {
 	k := &c.Kubelet
 	r.cpus, _ = parseCPUs(k.ReservedSystemCPUs) // what is wrong with it is told by checkKubelet
 	online := m.Online()
 	if missing := r.cpus.Difference(online); !missing.IsEmpty() {
-		refuse("reservedSystemCPUs", quoted(r.cpus.Intersection(online)), "CPUs %s are reserved, but the machine has the CPUs %s: %s are missing", r.cpus, online, missing)
+		found.refuse("reservedSystemCPUs", quoted(r.cpus.Intersection(online)), "CPUs %s are reserved, but the machine has the CPUs %s: %s are missing", r.cpus, online, missing)
 	}
 	kube, system := maps.Clone(k.KubeReserved), maps.Clone(k.SystemReserved)
 	if n := r.cpus.Size(); n > 0 {
@@ -127,7 +124,7 @@ func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserv
 		for _, name := range slices.Sorted(maps.Keys(list.values)) {
 			quantity, err := reservedQuantity(name, list.values[name])
 			if err != nil {
-				refuse(list.field+"."+name, "", "%v", err)
+				found.refuse(list.field+"."+name, "", "%v", err)
 				continue
 			}
 			(*list.into)[v1.ResourceName(name)] = quantity
@@ -136,7 +133,7 @@ func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserv
 	for _, signal := range slices.Sorted(maps.Keys(k.EvictionHard)) {
 		kept, err := evictionQuantity(signal, k.EvictionHard[signal], capacity[v1.ResourceMemory])
 		if err != nil {
-			refuse("evictionHard["+signal+"]", "", "%v", err)
+			found.refuse("evictionHard["+signal+"]", "", "%v", err)
 		} else if signal == memoryAvailable && kept != nil {
 			r.eviction = v1.ResourceList{v1.ResourceMemory: *kept}
 		}
@@ -222,4 +219,3 @@ func parseCPUs(text string) (cpuset.CPUSet, error) {
 
 // quoted is a set as it stands in a configuration.
 func quoted(cpus cpuset.CPUSet) string { return strconv.Quote(cpus.String()) }
-
