@@ -45,7 +45,7 @@ kubelet starts.`,
 			if write && dir != "" {
 				return errors.New("-o and --write: want one of them")
 			}
-			against, err := flags.load()
+			against, err := flags.load(cmd)
 			if err != nil {
 				return err
 			}

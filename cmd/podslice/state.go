@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podslice/podslice/pkg/machine/catalog"
 	"github.com/podslice/podslice/pkg/state"
 )
 
@@ -67,7 +66,7 @@ shared pool; it is "-" where the files do not tell.`,
 type againstFlags struct{ machine, config, release string }
 
 func (f *againstFlags) register(cmd *cobra.Command, release bool) {
-	cmd.Flags().StringVar(&f.machine, "machine", "", "hold it against a machine: a `file` with podslice's YAML or JSON or cAdvisor's MachineInfo, or the name of a machine in the catalogue")
+	machineFlag(cmd, &f.machine, "hold it against a `machine`, see \"podslice machine\"; / is this one")
 	cmd.Flags().StringVar(&f.config, "config", "", "hold it against the KubeletConfiguration in a `file`")
 	if release {
 		cmd.Flags().StringVar(&f.release, "for", "", "tell what upstream's kubelet of a `release` would refuse: "+strings.Join(state.Releases(), ", "))
@@ -78,18 +77,19 @@ func (f *againstFlags) register(cmd *cobra.Command, release bool) {
 		}
 	}
 	// The flags are there, so these do not fail.
-	_ = cmd.RegisterFlagCompletionFunc("machine", complete(catalog.Names))
 	if release {
 		_ = cmd.RegisterFlagCompletionFunc("for", complete(state.Releases))
 	}
 }
 
-func (f *againstFlags) load() (a state.Against, err error) {
+func (f *againstFlags) load(cmd *cobra.Command) (a state.Against, err error) {
 	a.Release, a.ConfigFile = f.release, f.config
 	if f.machine != "" {
-		if a.Machine, err = state.LoadMachine(f.machine); err != nil {
+		m, err := readMachine(cmd, f.machine)
+		if err != nil {
 			return a, err
 		}
+		a.Machine = &m
 	}
 	if f.config != "" {
 		if a.Config, err = state.LoadConfig(f.config); err != nil {
@@ -117,7 +117,7 @@ is off.`,
   podslice state verify /var/lib/kubelet --for 1.36
   podslice state verify memory_manager_state -o yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			against, err := flags.load()
+			against, err := flags.load(cmd)
 			if err != nil {
 				return err
 			}

@@ -3,16 +3,13 @@
 package state
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	cadvisorapi "github.com/google/cadvisor/lib/model"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
@@ -20,7 +17,6 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/machine"
-	"github.com/podslice/podslice/pkg/machine/catalog"
 )
 
 // gate is the feature gate for pods that are allocated as a whole.
@@ -39,42 +35,6 @@ type Against struct {
 
 // Releases are those whose behaviour is known.
 func Releases() []string { return []string{"1.35", "1.36", "1.37"} }
-
-// LoadMachine reads a machine: one of the catalogue by its name, or a file with a
-// description of ours or with cAdvisor's MachineInfo as JSON.
-func LoadMachine(source string) (*machine.Machine, error) {
-	if slices.Contains(catalog.Names(), source) {
-		m, err := catalog.Get(source)
-		return &m, err
-	}
-	text, err := readBounded(source)
-	if err != nil {
-		if os.IsNotExist(err) {
-			return nil, fmt.Errorf("there is no file %q, and no machine of that name in the catalogue, which has %s", source, strings.Join(catalog.Names(), ", "))
-		}
-		return nil, err
-	}
-	var report struct {
-		NumCores *int             `json:"num_cores"`
-		Topology *json.RawMessage `json:"topology"`
-	}
-	if json.Unmarshal(text, &report) == nil && (report.NumCores != nil || report.Topology != nil) {
-		var info cadvisorapi.MachineInfo
-		if err := json.Unmarshal(text, &info); err != nil {
-			return nil, fmt.Errorf("%s: cannot read cAdvisor's MachineInfo: %w", source, err)
-		}
-		m, err := machine.FromMachineInfo(filepath.Base(source), &info)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", source, err)
-		}
-		return &m, nil
-	}
-	m, err := machine.Parse(source, text)
-	if err != nil {
-		return nil, err
-	}
-	return &m, nil
-}
 
 // LoadConfig reads a KubeletConfiguration in YAML or JSON.
 func LoadConfig(path string) (*kubeletconfig.KubeletConfiguration, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/podslice/podslice/pkg/machine/source"
 	"github.com/podslice/podslice/pkg/state/statetest"
 )
 
@@ -165,9 +166,9 @@ func FuzzAgainst(f *testing.F) {
 		path := filepath.Join(t.TempDir(), "file")
 		require.NoError(t, os.WriteFile(path, text, 0o600))
 		a := Against{ConfigFile: "file"}
-		m, err := LoadMachine(path)
+		m, _, err := source.Read(path)
 		if err == nil {
-			a.Machine = m
+			a.Machine = &m
 		}
 		config, err := LoadConfig(path)
 		if err == nil {

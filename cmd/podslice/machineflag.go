@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/machine/catalog"
+	"github.com/podslice/podslice/pkg/machine/source"
+)
+
+// machineFlag gives a command the flag --machine, for readMachine.
+func machineFlag(cmd *cobra.Command, from *string, help string) {
+	cmd.Flags().StringVar(from, "machine", "", help)
+	_ = cmd.RegisterFlagCompletionFunc("machine", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return catalog.Names(), cobra.ShellCompDirectiveDefault
+	}) // the flag is there
+}
+
+// readMachine reads what --machine names, this machine if it is empty, and says on
+// standard error what the source lacks.
+func readMachine(cmd *cobra.Command, from string) (machine.Machine, error) {
+	m, notes, err := source.Read(from)
+	for _, note := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "podslice: note:", note)
+	}
+	return m, err
+}
