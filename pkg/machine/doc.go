@@ -2,7 +2,7 @@
 
 // Package machine describes machines as data: CPUs, caches, sockets, NUMA nodes
 // and their memory. A Machine is a value. It can be written down as YAML
-// (Parse), derived from another one (Without), turned into what cAdvisor would
+// (Parse, Write), derived from another one (Without), turned into what cAdvisor would
 // report of it (MachineInfo), and read back from such a report
 // (FromMachineInfo). Package catalog has machines of many shapes.
 //
@@ -15,6 +15,7 @@
 //	description: One socket with two NUMA nodes, the second without CPUs.
 //	sources:
 //	- name or address of a public document
+//	memory: 16Gi
 //	nodes:
 //	- {id: 0, memory: 16Gi, hugepages: {2Mi: 512}, distances: 10 20}
 //	- {id: 4, memory: 0, distances: 20 10}
@@ -24,7 +25,9 @@
 //	caches:
 //	- {ids: "0-1", size: 32Mi}
 //
-// Memory and page sizes are quantities, hugepages are numbers of pages. A
+// Memory and page sizes are quantities, hugepages are numbers of pages. "memory"
+// is that of the whole machine, for one whose nodes do not tell theirs; it may be
+// missing where it is the sum of the nodes'. A
 // node's distances stand in the order of the node list; "20x3" is "20 20 20".
 // They may be missing on all nodes.
 //

@@ -19,6 +19,11 @@ const (
 	// maxID bounds the IDs of cores, sockets and caches. The kernel has them as
 	// int and prints -1 for an ID it does not know.
 	maxID = 1<<31 - 1
+	// maxBytes bounds amounts of memory. Kubernetes' quantities read a little more
+	// than this without rounding.
+	maxBytes = 1 << 59
+	// maxDistance is far above what firmware can tell, which is 255.
+	maxDistance = 1<<16 - 1
 )
 
 // NoCache as a CPU's Cache means that the machine does not tell.
@@ -29,9 +34,12 @@ type Machine struct {
 	Name, Description string
 	// Sources are the public documents that the description was written from.
 	Sources []string
-	CPUs    []CPU   // by ascending ID
-	Nodes   []Node  // by ascending ID
-	Caches  []Cache // the caches that CPUs use, by ascending ID
+	// Capacity is the memory of the whole machine in bytes where it is not the sum
+	// of its nodes' (a kernel without NUMA tells no node's), else 0.
+	Capacity uint64
+	CPUs     []CPU   // by ascending ID
+	Nodes    []Node  // by ascending ID
+	Caches   []Cache // the caches that CPUs use, by ascending ID
 }
 
 // CPU is one logical CPU (hardware thread) and where it sits.
@@ -85,8 +93,16 @@ func (m Machine) Online() cpuset.CPUSet {
 	return cpuset.New(ids...)
 }
 
-// Memory is the memory of all nodes together in bytes.
+// Memory is the memory of the whole machine in bytes.
 func (m Machine) Memory() uint64 {
+	if m.Capacity != 0 {
+		return m.Capacity
+	}
+	return m.ofNodes()
+}
+
+// ofNodes is the memory of all nodes together.
+func (m Machine) ofNodes() uint64 {
 	var sum uint64
 	for _, n := range m.Nodes {
 		sum += n.Memory
@@ -167,7 +183,13 @@ func cacheName(id int) string {
 
 func (m Machine) validateNodes() (map[int]bool, error) {
 	ids := map[int]bool{}
-	previous := -1
+	previous, left := -1, uint64(maxBytes)
+	if m.Capacity > maxBytes {
+		return nil, fmt.Errorf("the machine has %d bytes of memory, at most %d are supported", m.Capacity, uint64(maxBytes))
+	}
+	if m.Capacity != 0 && m.Capacity == m.ofNodes() {
+		return nil, fmt.Errorf("the machine's %d bytes of memory are the sum of the NUMA nodes', and must not be told", m.Capacity)
+	}
 	for i, n := range m.Nodes {
 		switch {
 		case n.ID < 0 || n.ID > MaxNode:
@@ -180,8 +202,13 @@ func (m Machine) validateNodes() (map[int]bool, error) {
 			return nil, fmt.Errorf("NUMA node %d has %d distances, the machine has %d nodes", n.ID, len(n.Distances), len(m.Nodes))
 		case (n.Distances == nil) != (m.Nodes[0].Distances == nil):
 			return nil, fmt.Errorf("of the NUMA nodes %d and %d only one has distances", m.Nodes[0].ID, m.Nodes[i].ID)
+		case n.Memory > left:
+			return nil, fmt.Errorf("the NUMA nodes up to node %d have more than the supported %d bytes of memory", n.ID, uint64(maxBytes))
+		case len(n.Distances) > 0 && slices.Max(n.Distances) > maxDistance:
+			return nil, fmt.Errorf("NUMA node %d has the distance %d, at most %d is supported", n.ID, slices.Max(n.Distances), maxDistance)
 		}
 		ids[n.ID], previous = true, n.ID
+		left -= n.Memory
 		if err := n.validateHugePages(); err != nil {
 			return nil, err
 		}
@@ -195,6 +222,8 @@ func (n Node) validateHugePages() error {
 		switch {
 		case h.PageSize == 0 || h.PageSize%1024 != 0:
 			return fmt.Errorf("NUMA node %d has hugepages of %d bytes, which is not a positive multiple of 1024", n.ID, h.PageSize)
+		case h.PageSize > maxBytes:
+			return fmt.Errorf("NUMA node %d has hugepages of %d bytes, at most %d are supported", n.ID, h.PageSize, uint64(maxBytes))
 		case h.PageSize <= previous:
 			return fmt.Errorf("NUMA node %d has hugepages of %d bytes after those of %d bytes", n.ID, h.PageSize, previous)
 		case h.Pages > left/h.PageSize:
@@ -228,6 +257,8 @@ func (m Machine) validateCaches() error {
 			return fmt.Errorf("cache %d is listed after cache %d", c.ID, previous)
 		case !ok:
 			return fmt.Errorf("cache %d is listed, but no CPU uses it", c.ID)
+		case c.Size > maxBytes:
+			return fmt.Errorf("cache %d has %d bytes, at most %d are supported", c.ID, c.Size, uint64(maxBytes))
 		}
 		previous = c.ID
 		delete(used, c.ID)

@@ -162,6 +162,9 @@ func fromMachineInfo(info *cadvisorapi.MachineInfo) (Machine, error) {
 	slices.SortStableFunc(m.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortStableFunc(m.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	m.Caches = cachesOf(m.CPUs, sizes)
+	if info.MemoryCapacity != m.ofNodes() {
+		m.Capacity = info.MemoryCapacity
+	}
 	// There may be more: on a kernel without NUMA nodes cAdvisor counts CPUs that
 	// are offline too.
 	if info.NumCores < len(m.CPUs) {

@@ -152,5 +152,6 @@ func FuzzParse(f *testing.F) {
 		}
 		require.NoError(t, m.Validate())
 		requireSame(t, m)
+		requireWritten(t, m)
 	})
 }

@@ -19,12 +19,13 @@ import (
 
 // document is the file as it is written.
 type document struct {
-	Name        string      `json:"name"`
-	Description string      `json:"description"`
-	Sources     []string    `json:"sources"`
-	Nodes       []nodeLine  `json:"nodes"`
-	CPUs        []cpuLine   `json:"cpus"`
-	Caches      []cacheLine `json:"caches"`
+	Name        string            `json:"name"`
+	Description string            `json:"description"`
+	Sources     []string          `json:"sources"`
+	Memory      resource.Quantity `json:"memory"`
+	Nodes       []nodeLine        `json:"nodes"`
+	CPUs        []cpuLine         `json:"cpus"`
+	Caches      []cacheLine       `json:"caches"`
 }
 
 type nodeLine struct {
@@ -82,6 +83,10 @@ func parse(data []byte) (Machine, error) {
 		return Machine{}, errors.New("name: missing")
 	}
 	m := Machine{Name: d.Name, Description: d.Description, Sources: d.Sources}
+	var err error
+	if m.Capacity, err = bytes(d.Memory); err != nil {
+		return Machine{}, fmt.Errorf("memory: %w", err)
+	}
 	seen := map[int]int{}
 	for i, line := range d.Nodes {
 		if other, taken := seen[line.ID]; taken {
@@ -94,12 +99,14 @@ func parse(data []byte) (Machine, error) {
 		}
 		m.Nodes = append(m.Nodes, node)
 	}
-	var err error
 	if m.CPUs, err = d.cpus(); err != nil {
 		return Machine{}, err
 	}
 	if m.Caches, err = d.caches(m.CPUs); err != nil {
 		return Machine{}, err
+	}
+	if m.Capacity == m.ofNodes() {
+		m.Capacity = 0 // said twice
 	}
 	return m, m.Validate()
 }
@@ -131,8 +138,8 @@ func (l nodeLine) node() (Node, error) {
 func bytes(q resource.Quantity) (uint64, error) {
 	// AsInt64 also says no to fractions.
 	size, ok := q.AsInt64()
-	if !ok || size < 0 {
-		return 0, fmt.Errorf("%s is not a number of bytes from 0 to 2^63-1", q.String())
+	if !ok || size < 0 || size > maxBytes {
+		return 0, fmt.Errorf("%s is not a number of bytes from 0 to 2^59", q.String())
 	}
 	return uint64(size), nil
 }
@@ -212,7 +219,7 @@ func (l cpuLine) coresOf(next int) ([][]CPU, error) {
 		ids[i] = next + i
 	}
 	if l.Cores != "" {
-		if ids, err = parseList(l.Cores, maxListedID); err != nil {
+		if ids, err = parseList(l.Cores, maxID); err != nil {
 			return nil, fmt.Errorf("cores: %w", err)
 		}
 		if len(ids) != count {
@@ -245,7 +252,7 @@ func (l cpuLine) coresOf(next int) ([][]CPU, error) {
 func (d document) caches(cpus []CPU) ([]Cache, error) {
 	sizes, line := map[int]uint64{}, map[int]int{}
 	for i, l := range d.Caches {
-		ids, err := parseList(l.IDs, maxListedID)
+		ids, err := parseList(l.IDs, maxID)
 		if err != nil {
 			return nil, fmt.Errorf("caches[%d]: ids: %w", i, err)
 		}
@@ -284,8 +291,9 @@ func cachesOf(cpus []CPU, sizes map[int]uint64) []Cache {
 	return caches
 }
 
-// maxListedID bounds the IDs in lists, which are written out in memory.
-const maxListedID = 1<<20 - 1
+// maxListed bounds how many IDs a list may have, since they are written out in
+// memory.
+const maxListed = 1 << 20
 
 // parseList reads a list like "0-3,8" of at least one number.
 func parseList(list text, highest int) ([]int, error) {
@@ -306,8 +314,8 @@ func parseList(list text, highest int) ([]int, error) {
 			return nil, fmt.Errorf("%s is outside the supported range 0-%d", part, highest)
 		}
 		total += high - low + 1
-		if total > maxListedID+1 {
-			return nil, fmt.Errorf("%q: more than %d numbers", list, maxListedID+1)
+		if total > maxListed {
+			return nil, fmt.Errorf("%q: more than %d numbers", list, maxListed)
 		}
 	}
 	set, err := cpuset.Parse(string(list))

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeconfig
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+)
+
+var memoryPolicies = []string{memplan.PolicyNone, memplan.PolicyStatic}
+
+// configureMemory makes the memory manager's part of the node.
+func (c *Config) configureMemory(n *Node, kept reserves) (found Findings) {
+	k := &c.Kubelet
+	configuration := memplan.Configuration{Policy: k.MemoryManagerPolicy, Reservation: n.Reservation}
+	for _, r := range k.ReservedMemory {
+		configuration.Reserved = append(configuration.Reserved, memplan.Reservation{Node: int(r.NumaNode), Limits: r.Limits})
+	}
+	specs := specsOf(n.Machine)
+	memory, err := memplan.Configure(configuration, specs)
+	if err == nil {
+		if k.MemoryManagerPolicy == memplan.PolicyStatic {
+			n.Memory = memory.WithDistances(distancesOf(nodesOf(n.Machine)))
+		}
+		return nil
+	}
+	if !slices.Contains(memoryPolicies, k.MemoryManagerPolicy) {
+		found.refuse("memoryManagerPolicy", nearest(k.MemoryManagerPolicy, slices.Values(memoryPolicies)), "it is %q, but must be one of %q: %v", k.MemoryManagerPolicy, memoryPolicies, err)
+		return found
+	}
+	fix := suggest(configuration, specs)
+	wanted := n.Reservation[v1.ResourceMemory]
+	if wanted.IsZero() {
+		found.refuse("systemReserved.memory", "an amount, and reservedMemory with the same",
+			"memoryManagerPolicy Static keeps memory for the system, but kubeReserved.memory, systemReserved.memory and evictionHard[%s] come to 0", memoryAvailable)
+	}
+	exist := map[int]memplan.NodeSpec{}
+	for _, s := range specs {
+		exist[s.ID] = s
+	}
+	given := map[v1.ResourceName]resource.Quantity{}
+	for i, r := range k.ReservedMemory {
+		spec, ok := exist[int(r.NumaNode)]
+		if !ok {
+			found.refuse(fmt.Sprintf("reservedMemory[%d].numaNode", i), fix, "it is %d, but the machine has the NUMA nodes %v", r.NumaNode, slices.Sorted(maps.Keys(exist)))
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+			quantity := r.Limits[name]
+			sum := given[name]
+			sum.Add(quantity)
+			given[name] = sum
+			if bytes, whole := quantity.AsInt64(); !whole || bytes < 0 {
+				found.refuse(limitField(i, name), fix, "%s is not a whole number of bytes, or negative", quantity.String())
+			} else if name == v1.ResourceMemory {
+				if has := spec.Memory - pages(spec); ok && uint64(bytes) > has {
+					found.refuse(limitField(i, name), fix, "it is %s, but NUMA node %d has %s that are not hugepages", quantity.String(), spec.ID, numa.Bytes(has))
+				}
+			} else {
+				found.refuse(limitField(i, name), "remove it", "%s of %s are reserved, but nothing of it is kept from pods: kubeReserved and systemReserved have no hugepages%s",
+					quantity.String(), name, lacking(spec, name))
+			}
+		}
+	}
+	if have := given[v1.ResourceMemory]; have.Cmp(wanted) != 0 {
+		field, right := c.memoryField(wanted, fix)
+		found.refuse(field, right, "reservedMemory has %s of memory, but what is kept from pods is %s: %s", have.String(), wanted.String(), c.memoryKept(kept))
+	}
+	found.orElse("reservedMemory", err)
+	return found
+}
+
+// lacking says so if the machine has no pages of that kind on the node.
+func lacking(spec memplan.NodeSpec, name v1.ResourceName) string {
+	if spec.HugePages[string(name)] > 0 {
+		return ""
+	}
+	return fmt.Sprintf("; and NUMA node %d has none", spec.ID)
+}
+
+// pages is the memory that is hugepages.
+func pages(s memplan.NodeSpec) (sum uint64) {
+	for _, bytes := range s.HugePages {
+		sum += bytes
+	}
+	return sum
+}
+
+// memoryKept lists what is kept of memory: "kubeReserved 1Gi + ...".
+func (c *Config) memoryKept(kept reserves) string {
+	var parts []string
+	for _, part := range []struct {
+		name string
+		list v1.ResourceList
+	}{{"kubeReserved.memory", kept.kube}, {"systemReserved.memory", kept.system}, {"evictionHard[" + memoryAvailable + "]", kept.eviction}} {
+		if q := part.list[v1.ResourceMemory]; !q.IsZero() {
+			parts = append(parts, part.name+" "+q.String())
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing is reserved"
+	}
+	return strings.Join(parts, " + ")
+}
+
+// memoryField is the field to put right, and its value: the only reservation of
+// memory, or all of them.
+func (c *Config) memoryField(wanted resource.Quantity, all string) (field, fix string) {
+	const list = "reservedMemory"
+	if r := c.Kubelet.ReservedMemory; len(r) == 1 && all != "" && !wanted.IsZero() {
+		if _, ok := r[0].Limits[v1.ResourceMemory]; ok && all == entry(int(r[0].NumaNode), wanted) {
+			return limitField(0, v1.ResourceMemory), wanted.String()
+		}
+	}
+	return list, all
+}
+
+// suggest is the value of reservedMemory that would be right, as near to what it
+// is as possible; "" if there is none.
+func suggest(c memplan.Configuration, nodes []memplan.NodeSpec) string {
+	wanted := c.Reservation[v1.ResourceMemory]
+	left, whole := wanted.AsInt64()
+	if !whole || left <= 0 {
+		return ""
+	}
+	room, has := map[int]int64{}, map[int]int64{}
+	for _, n := range nodes {
+		room[n.ID] = int64(n.Memory - pages(n))
+	}
+	for _, r := range c.Reserved {
+		bytes := r.Limits[v1.ResourceMemory]
+		take := min(left, max(0, bytes.Value()), room[r.Node]-has[r.Node])
+		has[r.Node] += take
+		left -= take
+	}
+	// What is missing goes where something is already, and then to nodes with CPUs.
+	order := slices.Clone(nodes)
+	rank := func(n memplan.NodeSpec) int {
+		switch {
+		case has[n.ID] > 0:
+			return 0
+		case !n.NoCPUs:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(order, func(a, b memplan.NodeSpec) int { return rank(a) - rank(b) })
+	for _, n := range order {
+		take := min(left, room[n.ID]-has[n.ID])
+		has[n.ID] += take
+		left -= take
+	}
+	right := memplan.Configuration{Policy: c.Policy, Reservation: c.Reservation}
+	var entries []string
+	for _, id := range slices.Sorted(maps.Keys(has)) {
+		if has[id] > 0 {
+			q := *resource.NewQuantity(has[id], wanted.Format)
+			if has[id] != wanted.Value() {
+				q.Format = resource.BinarySI
+			}
+			right.Reserved = append(right.Reserved, memplan.Reservation{Node: id, Limits: v1.ResourceList{v1.ResourceMemory: q}})
+			entries = append(entries, entry(id, q))
+		}
+	}
+	if _, err := memplan.Configure(right, nodes); err != nil {
+		return ""
+	}
+	return strings.Join(entries, ", ")
+}
+
+// entry is one reservation as it stands in a configuration.
+func entry(node int, memory resource.Quantity) string {
+	return fmt.Sprintf("{numaNode: %d, limits: {memory: %s}}", node, memory.String())
+}
+
+// adviseMemory finds what the memory manager would not do.
+func (c *Config) adviseMemory() (found Findings) {
+	if k := &c.Kubelet; k.MemoryManagerPolicy == memplan.PolicyNone && len(k.ReservedMemory) > 0 {
+		found.warn("reservedMemory", "memoryManagerPolicy: Static, or no reservedMemory", "memoryManagerPolicy is None, which does not look at it")
+	}
+	return found
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeconfig
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/machine"
+)
+
+const memoryAvailable = "memory.available"
+
+// signals are those that the kubelet can evict for.
+var signals = []string{
+	memoryAvailable, "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+	"containerfs.available", "containerfs.inodesFree", "allocatableMemory.available", "pid.available",
+}
+
+// reserves is what the configuration keeps from pods.
+type reserves struct {
+	// cpus are reservedSystemCPUs.
+	cpus cpuset.CPUSet
+	// kube and system are kubeReserved and systemReserved; cpus takes the place of
+	// their CPUs.
+	kube, system v1.ResourceList
+	// eviction is what evictionHard keeps free.
+	eviction v1.ResourceList
+}
+
+// total is what is kept of each resource that the machine has.
+func (r reserves) total(capacity v1.ResourceList) v1.ResourceList {
+	total := v1.ResourceList{}
+	for name := range capacity {
+		sum := resource.NewQuantity(0, resource.DecimalSI)
+		for _, list := range []v1.ResourceList{r.system, r.kube, r.eviction} {
+			sum.Add(list[name])
+		}
+		if !sum.IsZero() {
+			total[name] = *sum
+		}
+	}
+	return total
+}
+
+// capacityOf is what the kubelet says that the machine has.
+func capacityOf(m machine.Machine) v1.ResourceList {
+	capacity := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewMilliQuantity(int64(len(m.CPUs))*1000, resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(int64(m.Memory()), resource.BinarySI),
+	}
+	for _, n := range m.Nodes {
+		for _, h := range n.HugePages {
+			name := hugePages(h.PageSize)
+			sum := capacity[name]
+			sum.Add(*resource.NewQuantity(int64(h.Pages*h.PageSize), resource.BinarySI))
+			capacity[name] = sum
+		}
+	}
+	return capacity
+}
+
+// hugePages is the resource name of pages of a size.
+func hugePages(size uint64) v1.ResourceName {
+	return v1.ResourceName(v1.ResourceHugePagesPrefix + resource.NewQuantity(int64(size), resource.BinarySI).String())
+}
+
+// allocatableOf is what the kubelet says that pods can have together. Hugepages
+// are taken off ordinary memory, too.
+func allocatableOf(capacity, kept v1.ResourceList) v1.ResourceList {
+	allocatable := v1.ResourceList{}
+	for name, has := range capacity {
+		allocatable[name] = less(has, kept[name])
+	}
+	for name, has := range capacity {
+		if name != v1.ResourceMemory && memplan.IsMemory(name) {
+			allocatable[v1.ResourceMemory] = less(allocatable[v1.ResourceMemory], has)
+		}
+	}
+	return allocatable
+}
+
+// less is a difference, at least 0.
+func less(a, b resource.Quantity) resource.Quantity {
+	a = a.DeepCopy()
+	if a.Sub(b); a.Sign() < 0 {
+		a.Set(0)
+	}
+	return a
+}
+
+// reserves reads what the configuration keeps from pods on the machine.
+func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserves, found Findings) {
+	k := &c.Kubelet
+	r.cpus, _ = parseCPUs(k.ReservedSystemCPUs) // what is wrong with it is told by checkKubelet
+	online := m.Online()
+	if missing := r.cpus.Difference(online); !missing.IsEmpty() {
+		found.refuse("reservedSystemCPUs", quoted(r.cpus.Intersection(online)), "CPUs %s are reserved, but the machine has the CPUs %s: %s are missing", r.cpus, online, missing)
+	}
+	kube, system := maps.Clone(k.KubeReserved), maps.Clone(k.SystemReserved)
+	if n := r.cpus.Size(); n > 0 {
+		delete(kube, "cpu")
+		if system == nil {
+			system = map[string]string{}
+		}
+		system["cpu"] = strconv.Itoa(n)
+	}
+	for _, list := range []struct {
+		field  string
+		values map[string]string
+		into   *v1.ResourceList
+	}{{"kubeReserved", kube, &r.kube}, {"systemReserved", system, &r.system}} {
+		*list.into = v1.ResourceList{}
+		for _, name := range slices.Sorted(maps.Keys(list.values)) {
+			quantity, err := reservedQuantity(name, list.values[name])
+			if err != nil {
+				found.refuse(list.field+"."+name, "", "%v", err)
+				continue
+			}
+			(*list.into)[v1.ResourceName(name)] = quantity
+		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(k.EvictionHard)) {
+		kept, err := evictionQuantity(signal, k.EvictionHard[signal], capacity[v1.ResourceMemory])
+		if err != nil {
+			found.refuse("evictionHard["+signal+"]", "", "%v", err)
+		} else if signal == memoryAvailable && kept != nil {
+			r.eviction = v1.ResourceList{v1.ResourceMemory: *kept}
+		}
+	}
+	return r, found
+}
+
+// reservedQuantity reads one value of kubeReserved or systemReserved.
+func reservedQuantity(name, text string) (resource.Quantity, error) {
+	switch v1.ResourceName(name) {
+	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, "pid":
+	default:
+		return resource.Quantity{}, fmt.Errorf("of %q nothing can be reserved, only of cpu, memory, ephemeral-storage and pid", name)
+	}
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil {
+		return quantity, fmt.Errorf("%q is no quantity: %w", text, err)
+	}
+	if quantity.Sign() < 0 {
+		return quantity, fmt.Errorf("it is %s, but nothing negative can be reserved", text)
+	}
+	if v1.ResourceName(name) == v1.ResourceCPU {
+		// The kubelet rounds to thousandths of a CPU.
+		quantity.SetMilli((quantity.ScaledValue(resource.Micro) + 500) / 1000)
+	}
+	return quantity, nil
+}
+
+// evictionQuantity reads a threshold. It is nil when the kubelet ignores it, and
+// what it means in bytes is only right for memory.
+func evictionQuantity(signal, text string, memory resource.Quantity) (*resource.Quantity, error) {
+	if !slices.Contains(signals, signal) {
+		return nil, fmt.Errorf("the kubelet cannot evict for %q, only for %s", signal, strings.Join(signals, ", "))
+	}
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		if text == "0%" || text == "100%" {
+			return nil, nil
+		}
+		// As precise as the kubelet is: the result must be the same byte.
+		percentage, err := strconv.ParseFloat(strings.TrimRight(number, "%"), 32)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no percentage: %w", text, err)
+		}
+		share := float32(percentage) / 100
+		if share < 0 || share > 1 {
+			return nil, fmt.Errorf("%s is not between 0%% and 100%%", text)
+		}
+		return resource.NewQuantity(int64(float64(memory.Value())*float64(share)), resource.BinarySI), nil
+	}
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is neither a quantity nor a percentage: %w", text, err)
+	}
+	if quantity.Sign() <= 0 {
+		return nil, fmt.Errorf("it is %s, but must be more than 0", text)
+	}
+	return &quantity, nil
+}
+
+// parseCPUs reads a list of CPUs as the kubelet does, except that it does not make
+// room for CPUs that no machine has.
+func parseCPUs(text string) (cpuset.CPUSet, error) {
+	named := 0
+	for one := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(one, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err != nil || err2 != nil {
+			continue // Parse says what is wrong
+		}
+		if to >= cpuplan.MaxCPUs {
+			return cpuset.CPUSet{}, fmt.Errorf("CPU %d is outside of the supported range 0-%d", to, cpuplan.MaxCPUs-1)
+		}
+		if named += max(0, to-from+1); named > 4*cpuplan.MaxCPUs {
+			return cpuset.CPUSet{}, errors.New("the list has too many ranges that overlap")
+		}
+	}
+	return cpuset.Parse(text)
+}
+
+// quoted is a set as it stands in a configuration.
+func quoted(cpus cpuset.CPUSet) string { return strconv.Quote(cpus.String()) }
