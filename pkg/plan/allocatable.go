@@ -9,10 +9,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
-
-	"github.com/podslice/podslice/pkg/machine"
 )
 
 // Amounts are what is requested, or can be. Memory and Scalars, which are
@@ -41,47 +38,11 @@ func (a Amounts) minus(b Amounts) Amounts {
 	return a.plus(negative)
 }
 
-// Allocatable is what the machine has for pods: all but what is reserved, which
-// includes the threshold of hard eviction. Hugepages are no memory. At most pods
-// pods may run and, unless perCore is 0, at most so many for each CPU.
-func Allocatable(m machine.Machine, reserved v1.ResourceList, pods, perCore int) Amounts {
-	a := Amounts{Pods: int64(pods), MilliCPU: int64(len(m.CPUs)) * 1000, Memory: int64(m.Memory()), Scalars: map[string]int64{}}
-	if perCore > 0 {
-		a.Pods = min(a.Pods, int64(len(m.CPUs))*int64(perCore))
-	}
-	var huge int64
-	for _, n := range m.Nodes {
-		for _, h := range n.HugePages {
-			name := v1.ResourceHugePagesPrefix + resource.NewQuantity(int64(h.PageSize), resource.BinarySI).String()
-			a.Scalars[name] += int64(h.PageSize * h.Pages)
-			huge += int64(h.PageSize * h.Pages)
-		}
-	}
-	left := func(of int64, reserved int64) int64 { return max(0, of-reserved) }
-	cpu, memory := reserved[v1.ResourceCPU], reserved[v1.ResourceMemory]
-	a.MilliCPU = left(a.MilliCPU, cpu.MilliValue())
-	a.Memory = left(left(a.Memory, memory.Value()), huge)
-	for name := range a.Scalars {
-		pages := reserved[v1.ResourceName(name)]
-		a.Scalars[name] = left(a.Scalars[name], pages.Value())
-	}
-	return a
-}
-
 // Requests is what the pod requests of the node: its budget where it has one, else
 // the most that its containers request at any moment, and its overhead.
 func (n Node) Requests(pod *v1.Pod) Amounts {
-	a := Amounts{Pods: 1, Scalars: map[string]int64{}}
-	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !n.PodLevelResources}) {
-		switch {
-		case name == v1.ResourceCPU:
-			a.MilliCPU = q.MilliValue()
-		case name == v1.ResourceMemory:
-			a.Memory = q.Value()
-		case strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
-			a.Scalars[string(name)] = q.Value()
-		}
-	}
+	a := AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !n.PodLevelResources}))
+	a.Pods = 1
 	return a
 }
 
