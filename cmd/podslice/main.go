@@ -59,7 +59,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newPlan(), newMachine(), newState(), &cobra.Command{
+	root.AddCommand(newPlan(), newMachine(), newState(), newValidate(), &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version, and the release of Kubernetes that it is for",
 		Example: "  podslice version",

@@ -94,7 +94,7 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	config, err := f.readConfig(m, note)
+	config, err := f.readConfig(cmd, m, note)
 	if err != nil {
 		return err
 	}
@@ -129,9 +129,9 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 }
 
 // readConfig reads the configuration, or assumes one.
-func (f *planFlags) readConfig(m machine.Machine, note func(string)) (*nodeconfig.Config, error) {
+func (f *planFlags) readConfig(cmd *cobra.Command, m machine.Machine, note func(string)) (*nodeconfig.Config, error) {
 	if f.config != "" {
-		config, err := nodeconfig.Load(f.config)
+		config, err := readConfig(cmd, f.config)
 		if err != nil {
 			return nil, err
 		}

@@ -84,13 +84,21 @@ func (c *Config) checkCPUOptions(configuration cpuplan.Configuration, n *Node) (
 	values := c.Kubelet.CPUManagerPolicyOptions
 	var good []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if _, err := cpuplan.ParseOptions(map[string]string{name: values[name]}, configuration.Alpha, configuration.Beta); err != nil {
-			found.refuse(cpuOptions+"."+name, cpuOptionFix(name, configuration), "%v", err)
+		field := cpuOptions + "." + name
+		if err := cpuplan.CheckOption(name, configuration.Alpha, configuration.Beta); err != nil {
+			found.refuse(field, cpuOptionFix(name, configuration), "%v", err)
+		}
+		if cpuplan.CheckOption(name, true, true) != nil {
+			continue
+		}
+		// As if all gates were on, so that what is wrong apart from them is told, too.
+		if _, err := cpuplan.ParseOptions(map[string]string{name: values[name]}, true, true); err != nil {
+			found.refuse(field, `"true" or "false"`, "%v", err)
 			continue
 		}
 		for _, other := range good {
-			if _, err := cpuplan.ParseOptions(map[string]string{name: values[name], other: values[other]}, configuration.Alpha, configuration.Beta); err != nil {
-				found.refuse(cpuOptions+"."+name, fmt.Sprintf("%q, or %s: %q", "false", other, "false"), "%v", err)
+			if _, err := cpuplan.ParseOptions(map[string]string{name: values[name], other: values[other]}, true, true); err != nil {
+				found.refuse(field, fmt.Sprintf("%q, or %s: %q", "false", other, "false"), "%v", err)
 			}
 		}
 		good = append(good, name)
@@ -100,6 +108,7 @@ func (c *Config) checkCPUOptions(configuration cpuplan.Configuration, n *Node) (
 	}
 	// Alone, it is at fault itself.
 	alone := configuration
+	alone.Alpha = true
 	alone.Options = map[string]string{cpuplan.OptionAlignBySocket: values[cpuplan.OptionAlignBySocket]}
 	alone.Reserved, alone.Reservation = cpuplan.Set{}, v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(1, resource.DecimalSI)}
 	alone.ReconcilePeriod = defaultReconcilePeriod
@@ -119,10 +128,8 @@ func cpuOptionFix(name string, configuration cpuplan.Configuration) string {
 		return orRemove(nearest(name, slices.Values(cpuplan.OptionNames())))
 	case cpuplan.CheckOption(name, configuration.Alpha, true) != nil:
 		return fmt.Sprintf("featureGates.%s: true", CPUOptionsAlpha)
-	case cpuplan.CheckOption(name, configuration.Alpha, configuration.Beta) != nil:
-		return fmt.Sprintf("featureGates.%s: true", CPUOptionsBeta)
 	}
-	return `"true" or "false"`
+	return fmt.Sprintf("featureGates.%s: true", CPUOptionsBeta)
 }
 
 // adviseCPUs finds what the CPU manager would not do.
@@ -144,8 +151,8 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 			}
 		}
 		if len(named) > 0 && sum.CmpInt64(int64(reserved.Size())) != 0 {
-			found.warn("reservedSystemCPUs", fmt.Sprintf("%s CPUs, or no CPUs in kubeReserved and systemReserved", sum.String()),
-				"it has %d CPUs, %s, and takes the place of %s", reserved.Size(), reserved, and(named))
+			found.warn("reservedSystemCPUs", fmt.Sprintf("%s CPUs, or no cpu in kubeReserved and systemReserved", sum.String()),
+				"%q are %d CPUs, and take the place of %s, which come to %s", reserved, reserved.Size(), and(named), sum.String())
 		}
 		if k.CPUManagerPolicy == cpuplan.PolicyNone {
 			found.note("reservedSystemCPUs", "cpuManagerPolicy is none: as many CPUs are not allocatable, but pods run on these ones, too")
@@ -163,7 +170,7 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 		found.warn(c.reservedField(), "", "all CPUs, %s, are reserved: no pod gets CPUs of its own", all.All())
 	} else if whole := all.WholeCores(free); options.FullPCPUsOnly && !whole.Equals(free) {
 		reserved := n.CPUs.Reserved()
-		found.warn(c.reservedField(), strconv.Quote(all.Siblings(reserved).String()), "CPUs %s are reserved, which are no whole cores, so under %s nobody gets %s", reserved, cpuplan.OptionFullPCPUsOnly, free.Difference(whole))
+		found.warn(c.reservedField(), "reservedSystemCPUs: "+strconv.Quote(all.Siblings(reserved).String()), "CPUs %s are reserved, which are no whole cores, so under %s nobody gets %s", reserved, cpuplan.OptionFullPCPUsOnly, free.Difference(whole))
 	}
 	found = append(found, uselessCPUOptions(n.Machine, options, n)...)
 	return found
@@ -176,30 +183,38 @@ func uselessCPUOptions(m machine.Machine, options cpuplan.Options, n *Node) (fou
 	useless := func(option, format string, args ...any) {
 		found.warn(cpuOptions+"."+option, "remove it", "it has no effect: "+format, args...)
 	}
+	// Such an option does change which CPUs are chosen, but they are no better.
+	gainless := func(option, format string, args ...any) {
+		found.warn(cpuOptions+"."+option, "remove it", "it gains nothing: "+format, args...)
+	}
 	oneThread := n.CPUTopology.ThreadsPerCore() == 1
 	if options.FullPCPUsOnly && oneThread {
 		useless(cpuplan.OptionFullPCPUsOnly, "the cores of the machine have one thread each")
 	}
 	if options.DistributeAcrossCores && oneThread {
-		useless(cpuplan.OptionDistributeAcrossCores, "the cores of the machine have one thread each")
+		gainless(cpuplan.OptionDistributeAcrossCores, "the cores of the machine have one thread each")
 	}
 	switch {
 	case !options.DistributeAcrossNUMA:
 	case len(nodes) == 1:
 		useless(cpuplan.OptionDistributeAcrossNUMA, "the machine has CPUs on one NUMA node only")
 	case single:
-		useless(cpuplan.OptionDistributeAcrossNUMA, "topologyManagerPolicy is %s, so all CPUs come from one NUMA node", placement.SingleNUMANode)
+		gainless(cpuplan.OptionDistributeAcrossNUMA, "topologyManagerPolicy is %s, so what a pod gets comes from one NUMA node", placement.SingleNUMANode)
 	}
 	if options.AlignBySocket && within(nodes, sockets) && len(nodes) == len(sockets) {
 		useless(cpuplan.OptionAlignBySocket, "each socket of the machine is one NUMA node")
 	}
-	if _, unknown := caches[machine.NoCache]; options.PreferUncoreCache {
-		switch {
-		case unknown && len(caches) == 1:
-			useless(cpuplan.OptionPreferUncoreCache, "the machine does not tell which CPUs share a cache")
-		case within(sockets, caches) && !unknown:
-			useless(cpuplan.OptionPreferUncoreCache, "each socket of the machine has one cache")
-		}
+	if !options.PreferUncoreCache {
+		return found
+	}
+	switch _, untold := caches[machine.NoCache]; {
+	case untold && len(caches) == 1:
+		gainless(cpuplan.OptionPreferUncoreCache, "the machine does not tell which CPUs share a cache")
+	case untold:
+	case len(caches) == 1:
+		gainless(cpuplan.OptionPreferUncoreCache, "all CPUs of the machine share one cache")
+	case single && within(nodes, caches):
+		gainless(cpuplan.OptionPreferUncoreCache, "topologyManagerPolicy is %s, and the CPUs of a NUMA node share one cache", placement.SingleNUMANode)
 	}
 	return found
 }

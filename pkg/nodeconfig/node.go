@@ -76,7 +76,8 @@ func (c *Config) For(m machine.Machine) (*Node, error) {
 func (c *Config) on(m machine.Machine) (*Node, Findings) {
 	k := &c.Kubelet
 	found := append(c.gatesFound[:len(c.gatesFound):len(c.gatesFound)], c.checkKubelet()...)
-	capacity := capacityOf(m)
+	info := m.MachineInfo()
+	capacity := capacityOf(info)
 	kept, more := c.reserves(m, capacity)
 	found = append(found, more...)
 	n := &Node{
@@ -92,7 +93,6 @@ func (c *Config) on(m machine.Machine) (*Node, Findings) {
 	}
 	n.Allocatable[v1.ResourcePods] = *resource.NewQuantity(int64(n.MaxPods), resource.DecimalSI)
 
-	info := m.MachineInfo()
 	read, err := topology.Discover(klog.Logger{}, info)
 	if err == nil {
 		n.CPUTopology, err = read.Plan()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	cadvisorapi "github.com/google/cadvisor/lib/model"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
@@ -54,18 +55,14 @@ func (r reserves) total(capacity v1.ResourceList) v1.ResourceList {
 }
 
 // capacityOf is what the kubelet says that the machine has.
-func capacityOf(m machine.Machine) v1.ResourceList {
+func capacityOf(info *cadvisorapi.MachineInfo) v1.ResourceList {
 	capacity := v1.ResourceList{
-		v1.ResourceCPU:    *resource.NewMilliQuantity(int64(len(m.CPUs))*1000, resource.DecimalSI),
-		v1.ResourceMemory: *resource.NewQuantity(int64(m.Memory()), resource.BinarySI),
+		v1.ResourceCPU:    *resource.NewMilliQuantity(int64(info.NumCores)*1000, resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(int64(info.MemoryCapacity), resource.BinarySI),
 	}
-	for _, n := range m.Nodes {
-		for _, h := range n.HugePages {
-			name := hugePages(h.PageSize)
-			sum := capacity[name]
-			sum.Add(*resource.NewQuantity(int64(h.Pages*h.PageSize), resource.BinarySI))
-			capacity[name] = sum
-		}
+	for _, h := range info.HugePages {
+		size := h.PageSize * 1024 // cAdvisor tells KiB
+		capacity[hugePages(size)] = *resource.NewQuantity(int64(size*h.NumPages), resource.BinarySI)
 	}
 	return capacity
 }

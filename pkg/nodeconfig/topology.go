@@ -37,14 +37,20 @@ func (c *Config) configureTopology(n *Node) (found Findings) {
 	}
 	good := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(k.TopologyManagerPolicyOptions)) {
-		value := k.TopologyManagerPolicyOptions[name]
-		if _, err := placement.ParseOptions(map[string]string{name: value}, alpha); err != nil {
-			found.refuse(topologyOptions+"."+name, topologyOptionFix(name, alpha), "%v", err)
+		one := map[string]string{name: k.TopologyManagerPolicyOptions[name]}
+		if err := placement.CheckOption(name, alpha); err != nil {
+			found.refuse(topologyOptions+"."+name, topologyOptionFix(name), "%v", err)
+		}
+		if placement.CheckOption(name, true) != nil {
+			continue
+		}
+		if _, err := placement.ParseOptions(one, true); err != nil {
+			found.refuse(topologyOptions+"."+name, "", "%v", err)
 		} else {
-			good[name] = value
+			maps.Copy(good, one)
 		}
 	}
-	options, _ := placement.ParseOptions(good, alpha)
+	options, _ := placement.ParseOptions(good, true)
 	if err := options.CheckNodes(ids, rows); err != nil {
 		field := "topologyManagerPolicy"
 		if option := options.NeedsDistances(); option != "" {
@@ -59,14 +65,11 @@ func (c *Config) configureTopology(n *Node) (found Findings) {
 	return found
 }
 
-func topologyOptionFix(name string, alpha bool) string {
-	switch {
-	case placement.CheckOption(name, true) != nil:
+func topologyOptionFix(name string) string {
+	if placement.CheckOption(name, true) != nil {
 		return orRemove(nearest(name, slices.Values(placement.OptionNames())))
-	case placement.CheckOption(name, alpha) != nil:
-		return fmt.Sprintf("featureGates.%s: true", TopologyOptionsAlpha)
 	}
-	return ""
+	return fmt.Sprintf("featureGates.%s: true", TopologyOptionsAlpha)
 }
 
 // upstreamMaxNodes is how many NUMA nodes Kubernetes' own topology manager takes

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/machine/catalog"
+	"github.com/podslice/podslice/pkg/nodeconfig"
+)
+
+// small has hugepages, a node without CPUs, and tells no distances.
+const small = `{"name": "small", "nodes": [
+	{"id": 0, "memory": "16Gi", "hugepages": {"2Mi": 1024}}, {"id": 1, "memory": "8Gi"}, {"id": 2, "memory": "8Gi"}],
+	"cpus": [
+	{"cpus": "0-3,8-11", "threads": 2, "siblings": "apart", "socket": 0, "node": 0, "cache": 0},
+	{"cpus": "4-7,12-15", "threads": 2, "siblings": "apart", "socket": 1, "node": 1, "cache": 1}]}`
+
+func machines(t testing.TB) []machine.Machine {
+	m, err := machine.Parse("small", []byte(small))
+	require.NoError(t, err)
+	list := []machine.Machine{m}
+	for _, name := range catalog.Names() {
+		m, err := catalog.Get(name)
+		require.NoError(t, err)
+		list = append(list, m)
+	}
+	return list
+}
+
+// agree holds the verdict and what is in force against a kubelet. It returns
+// whether the kubelet starts.
+func agree(t testing.TB, text string, m machine.Machine) bool {
+	kubelet, refused := start(t, text, m.MachineInfo())
+	c, err := nodeconfig.Read("kubelet.yaml", []byte(text))
+	if err != nil {
+		require.Error(t, refused, "it cannot be read: %v\n%s", err, text)
+		return false
+	}
+	var errs []nodeconfig.Finding
+	for _, f := range c.Validate(m) {
+		require.NotEmpty(t, f.Message)
+		require.NotEmpty(t, f.Field, f.Message)
+		if f.Severity == nodeconfig.Error {
+			errs = append(errs, f)
+		}
+	}
+	n, err := c.For(m)
+	if refused != nil {
+		require.NotEmpty(t, errs, "%s: the kubelet says: %v\n%s", m.Name, refused, text)
+		require.Error(t, err)
+		return false
+	}
+	require.Empty(t, errs, "%s: the kubelet starts\n%s", m.Name, text)
+	require.NoError(t, err)
+	inForce(t, n, kubelet, text)
+	return true
+}
+
+// inForce compares what the managers go by.
+func inForce(t testing.TB, n *nodeconfig.Node, kubelet started, text string) {
+	for name := range kubelet.gates.DeepCopy().GetAll() {
+		require.Equal(t, kubelet.gates.Enabled(name), n.Gates.On(string(name)), name)
+	}
+	same := func(a, b v1.ResourceList) {
+		require.Len(t, b, len(a), text)
+		for name, q := range a {
+			require.Zero(t, q.Cmp(b[name]), "%s: %v %v\n%s", name, a, b, text)
+		}
+	}
+	same(kubelet.reservation, n.Reservation)
+	cpus := ""
+	if n.CPUs != nil {
+		cpus = n.CPUs.Allocatable().String()
+	}
+	require.Equal(t, kubelet.cpu.GetAllocatableCPUs().String(), cpus, text)
+	blocks := 0
+	for id := range n.Memory.Nodes().All() {
+		for _, capacity := range n.Memory.Resources(id) {
+			if capacity.Allocatable > 0 {
+				blocks++
+			}
+		}
+	}
+	require.Len(t, kubelet.memory.GetAllocatableMemory(klog.Logger{}), blocks, text)
+	for _, block := range kubelet.memory.GetAllocatableMemory(klog.Logger{}) {
+		capacity, _ := n.Memory.Capacity(block.NUMAAffinity[0], string(block.Type))
+		require.Equal(t, block.Size, capacity.Allocatable, text)
+	}
+	require.Equal(t, kubelet.topology.GetPolicy().Name(), string(n.Topology.Policy.Strictness()))
+}
+
+const header = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nfailCgroupV1: false\n"
+
+// TestTable has a configuration for each thing that the kubelet looks at; "!"
+// stands before those with which it does not start on the machine small.
+func TestTable(t *testing.T) {
+	text, err := os.ReadFile("testdata/table.yaml")
+	require.NoError(t, err)
+	m := machines(t)[0]
+	count := map[bool]int{}
+	for _, one := range strings.Split(string(text), "\n---\n") {
+		title, body, _ := strings.Cut(strings.TrimSpace(one), "\n")
+		starts := !strings.HasPrefix(title, "#!")
+		count[starts]++
+		t.Run(strings.TrimLeft(title, "#! "), func(t *testing.T) {
+			if !strings.Contains(body, "kind") {
+				body = header + body
+			}
+			require.Equal(t, starts, agree(t, body, m))
+		})
+	}
+	require.Greater(t, count[true], 30)
+	require.Greater(t, count[false], 60)
+}
+
+// TestRandom tries configurations that are right, and such of which one or a few
+// fields were changed, on all machines. PODSLICE_CONFIGS says how many.
+func TestRandom(t *testing.T) {
+	count := 1000
+	if text := os.Getenv("PODSLICE_CONFIGS"); text != "" {
+		var err error
+		count, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	seed := uint64(1)
+	if text := os.Getenv("PODSLICE_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	list := machines(t)
+	starts := 0
+	for i := range count {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		m := list[r.IntN(len(list))]
+		fields := rightFields(r, m)
+		for range []int{0, 1, 1, 1, 2, 3}[r.IntN(6)] {
+			change(r, m, fields)
+		}
+		text, err := json.MarshalIndent(fields, "", " ")
+		require.NoError(t, err)
+		t.Run(fmt.Sprintf("%d", i), func(t *testing.T) {
+			if agree(t, string(text), m) {
+				starts++
+			}
+		})
+	}
+	t.Logf("%d of %d start", starts, count)
+	require.Greater(t, starts, count/5)
+	require.Less(t, starts, count*4/5)
+}
