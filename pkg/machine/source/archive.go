@@ -63,7 +63,8 @@ func isTar(head []byte) bool {
 		return false
 	}
 	_, err := tar.NewReader(bytes.NewReader(head)).Next()
-	return err == nil
+	// The header may be of a kind that only prepares for the next.
+	return err == nil || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // readArchive reads the part of a tar archive that tells about the machine. It ends

@@ -24,8 +24,8 @@ type sys struct {
 
 	files  fs.FS
 	system string // the folder that is devices/system
-	name   string
-	prefix string
+	// name is the machine's for notes, file and separator are for errors.
+	name, file, separator string
 
 	present, online cpuset.CPUSet
 	// books is whether this is a machine of IBM Z, where caches have no IDs, and
@@ -33,6 +33,18 @@ type sys struct {
 	books bool
 	// withoutNodes is whether the kernel has no NUMA nodes.
 	withoutNodes bool
+	// wrong is the first file with what cAdvisor cannot read.
+	wrong error
+}
+
+// fail is the error of a file with what cAdvisor cannot read. cAdvisor's own words
+// would not name it.
+func (s *sys) fail(file, text, want string) error {
+	err := fmt.Errorf("%s has %q, want %s", s.label(file), short(text), want)
+	if s.wrong == nil {
+		s.wrong = err
+	}
+	return err
 }
 
 const systemFolder = "/sys/devices/system"
@@ -104,7 +116,7 @@ func (s *sys) number(file string) (string, error) {
 		return "", err
 	}
 	if _, err := strconv.ParseInt(text, 10, 32); err != nil {
-		return "", fmt.Errorf("%s has %q, want a number of 32 bits", s.label(file), short(text))
+		return "", s.fail(file, text, "a number of 32 bits")
 	}
 	return text, nil
 }
@@ -134,15 +146,25 @@ func (s *sys) GetMemInfo(path string) (string, error) {
 		return "", err
 	}
 	if !memTotal.MatchString(text) {
-		return "", fmt.Errorf("%s has no line like %q", s.label(file), "Node 0 MemTotal: 1024 kB")
+		return "", s.fail(file, text, `a line like "Node 0 MemTotal: 1024 kB"`)
 	}
 	return text, nil
 }
 
 // GetDistances is a node's distances. cAdvisor goes on without.
 func (s *sys) GetDistances(path string) (string, error) {
-	text, err := s.text(s.of(path, "distance"))
-	return strings.Join(strings.Fields(text), " "), err
+	file := s.of(path, "distance")
+	text, err := s.text(file)
+	if err != nil {
+		return "", err
+	}
+	fields := strings.Fields(text)
+	for _, field := range fields {
+		if _, err := strconv.ParseUint(field, 10, 32); err != nil {
+			return "", s.fail(file, text, "numbers")
+		}
+	}
+	return strings.Join(fields, " "), nil
 }
 
 var poolName = regexp.MustCompile(`^hugepages-([0-9]{1,12})kB$`)
@@ -177,7 +199,7 @@ func (s *sys) GetHugePagesNr(path, pool string) (string, error) {
 		return "", err
 	}
 	if _, err := strconv.ParseUint(text, 10, 63); err != nil {
-		return "", fmt.Errorf("%s has %q, want a number of pages", s.label(file), short(text))
+		return "", s.fail(file, text, "a number of pages")
 	}
 	return text, nil
 }

@@ -94,7 +94,7 @@ func readFolder(folder string) (machine.Machine, []string, error) {
 		return machine.Machine{}, nil, err
 	}
 	defer root.Close()
-	m, notes, err := readSys(name, strings.TrimSuffix(folder, "/")+"/", root.FS())
+	m, notes, err := readSys(name, folder, "/", root.FS())
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%w; want %s", err, Forms)
 	}
@@ -118,7 +118,7 @@ func readFile(name string, file io.Reader) (machine.Machine, []string, error) {
 		if err != nil {
 			return machine.Machine{}, nil, err
 		}
-		return readSys(nameOf(name), name+": ", files)
+		return readSys(nameOf(name), name, ": ", files)
 	case !plain:
 		return machine.Machine{}, nil, fmt.Errorf("%s is compressed, but no tar archive; want %s", name, Forms)
 	}

@@ -3,15 +3,14 @@
 package source
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	cadvisorapi "github.com/google/cadvisor/lib/model"
+	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/machine"
 )
@@ -51,7 +50,6 @@ func fromReport(name string, info *cadvisorapi.MachineInfo, n *notes) (machine.M
 	if len(info.Topology) == 0 {
 		return machine.Machine{}, errors.New("topology: there are no NUMA nodes in it, so the kubelet's managers would see no CPU")
 	}
-	slices.SortStableFunc(info.Topology, func(a, b cadvisorapi.Node) int { return cmp.Compare(a.Id, b.Id) })
 	renumberSockets(name, info.Topology, n)
 	renumberCores(name, info.Topology, n)
 	renumberCaches(name, info.Topology, n)
@@ -89,7 +87,7 @@ func renumberSockets(name string, nodes []cadvisorapi.Node, n *notes) {
 		}
 		if _, ok := anew[core.SocketID]; !ok {
 			anew[core.SocketID] = numbers.take()
-			n.add("socket numbers", "%s has the socket %d, which is none: it is called %d here", name, core.SocketID, anew[core.SocketID])
+			n.add("socket numbers", "%s has a socket %d, which is no number of a socket; it is called %d here", name, core.SocketID, anew[core.SocketID])
 		}
 		core.SocketID = anew[core.SocketID]
 	}
@@ -109,9 +107,14 @@ func renumberCores(name string, nodes []cadvisorapi.Node, n *notes) {
 	seen := map[key]bool{}
 	for _, core := range allCores(nodes) {
 		k := key{core.SocketID, core.Id}
-		if seen[k] || !isID(core.Id) {
+		switch {
+		case !isID(core.Id):
 			core.Id = sockets[core.SocketID].take()
-			n.add("core numbers", "%s has several cores with the number %d on socket %d, or it is none: cores are numbered anew here, for the kubelet tells them apart by their CPUs",
+			n.add("core numbers", "%s has a core %d, which is no number of a core; to the kubelet its CPUs %s are one core, which is called %d here",
+				name, k.core, cpuset.New(core.Threads...), core.Id)
+		case seen[k]:
+			core.Id = sockets[core.SocketID].take()
+			n.add("core numbers", "%s has more than one core %d on socket %d; such cores are numbered anew here, for the kubelet tells them apart by their CPUs",
 				name, k.core, k.socket)
 		}
 		seen[k] = true

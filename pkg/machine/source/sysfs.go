@@ -29,20 +29,24 @@ const (
 
 // readSys reads the machine from a tree with a copy of /sys, as the kubelet would:
 // the files are read here, and cAdvisor, which does it in the kubelet, makes its
-// report from them. name is for the machine and for notes; what a path in the tree
-// follows in errors is prefix.
-func readSys(name, prefix string, files fs.FS) (machine.Machine, []string, error) {
+// report from them. name is the machine's, file that of the folder or archive, and
+// separator what stands in errors between that and a path in the tree.
+func readSys(name, file, separator string, files fs.FS) (machine.Machine, []string, error) {
 	system, err := find(files)
 	if err != nil {
-		return machine.Machine{}, nil, fmt.Errorf("%s: %w", name, err)
+		return machine.Machine{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
-	s := &sys{files: files, system: system, name: name, prefix: prefix}
+	s := &sys{files: files, system: system, name: name, file: file, separator: separator}
 	if err := s.look(); err != nil {
 		return machine.Machine{}, nil, err
 	}
 	info := &cadvisorapi.MachineInfo{}
-	if info.Topology, info.NumCores, err = sysinfo.GetNodesInfo(s); err != nil {
-		return machine.Machine{}, nil, fmt.Errorf("%s: %w", name, err)
+	info.Topology, info.NumCores, err = sysinfo.GetNodesInfo(s)
+	if s.wrong != nil {
+		return machine.Machine{}, nil, s.wrong
+	}
+	if err != nil {
+		return machine.Machine{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := s.seen(info.Topology); err != nil {
 		return machine.Machine{}, nil, err
@@ -53,7 +57,7 @@ func readSys(name, prefix string, files fs.FS) (machine.Machine, []string, error
 	s.socketsAsNodes(info.Topology)
 	m, err := fromReport(name, info, &s.notes)
 	if err != nil {
-		return machine.Machine{}, nil, err
+		return machine.Machine{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	s.lacksHugePages(name, m)
 	s.lacks(name, m)
@@ -61,7 +65,9 @@ func readSys(name, prefix string, files fs.FS) (machine.Machine, []string, error
 }
 
 // label is a file's name for errors.
-func (s *sys) label(file string) string { return s.prefix + file }
+func (s *sys) label(file string) string {
+	return strings.TrimSuffix(s.file, s.separator) + s.separator + file
+}
 
 // text is what a file has. The error is one that os.IsNotExist understands.
 func (s *sys) text(file string) (string, error) {
@@ -109,20 +115,20 @@ func (s *sys) cpuList(file string) (cpuset.CPUSet, error) {
 
 // look finds out which CPUs there are, and which are online.
 func (s *sys) look() error {
-	ids, err := list(s.files, s.system+"/cpu", "cpu")
+	ids, err := list(s.files, join(s.system, "cpu"), "cpu")
 	if err != nil {
-		return s.pathError(s.system+"/cpu", err)
+		return s.pathError(join(s.system, "cpu"), err)
 	}
 	if len(ids) > maxCPUs {
-		return fmt.Errorf("%s has %d CPUs, at most %d are read", s.label(s.system+"/cpu"), len(ids), maxCPUs)
+		return fmt.Errorf("%s has %d CPUs, at most %d are read", s.label(join(s.system, "cpu")), len(ids), maxCPUs)
 	}
 	if highest := slices.Max(ids); highest > machine.MaxCPU {
-		return fmt.Errorf("%s has CPU %d, the highest supported is %d", s.label(s.system+"/cpu"), highest, machine.MaxCPU)
+		return fmt.Errorf("%s has CPU %d, the highest supported is %d", s.label(join(s.system, "cpu")), highest, machine.MaxCPU)
 	}
 	s.present = cpuset.New(ids...)
-	_, err = s.text(s.system + "/cpu/cpu" + strconv.Itoa(ids[0]) + "/topology/book_id")
+	_, err = s.text(join(s.system, "cpu", "cpu"+strconv.Itoa(ids[0]), "topology/book_id"))
 	s.books = err == nil
-	file := s.system + "/cpu/online"
+	file := join(s.system, "cpu/online")
 	if _, err := fs.Stat(s.files, file); err == nil {
 		if s.online, err = s.cpuList(file); err != nil {
 			return err
@@ -130,13 +136,17 @@ func (s *sys) look() error {
 		if s.online.IsEmpty() {
 			return fmt.Errorf("%s is empty, want the CPUs that are online", s.label(file))
 		}
+		if missing := s.online.Difference(s.present); !missing.IsEmpty() {
+			return fmt.Errorf("%s has the CPUs %s, but of these %s have no folder %s: the copy is not whole",
+				s.label(file), s.online, missing, s.label(join(s.system, "cpu", "cpu"+strconv.Itoa(missing.List()[0]))))
+		}
 		return nil
 	}
 	// Without that file cAdvisor takes all CPUs for online. On a machine it is
 	// missing only where no CPU can go offline; a copy may have forgotten it.
 	var online []int
 	for _, id := range ids {
-		if text, err := s.text(fmt.Sprintf("%s/cpu/cpu%d/online", s.system, id)); err != nil || text != "0" {
+		if text, err := s.text(join(s.system, "cpu", "cpu"+strconv.Itoa(id), "online")); err != nil || text != "0" {
 			online = append(online, id)
 		}
 	}
@@ -146,14 +156,10 @@ func (s *sys) look() error {
 
 // seen compares the CPUs that cAdvisor sees with those that are online.
 func (s *sys) seen(nodes []cadvisorapi.Node) error {
-	unseen := s.online.Intersection(s.present)
-	total := unseen.Size()
-	unseen = unseen.Difference(cpuset.New(sysinfo.GetOnlineCPUs(nodes)...))
+	unseen := s.online.Difference(cpuset.New(sysinfo.GetOnlineCPUs(nodes)...))
 	switch {
-	case total == 0:
-		return fmt.Errorf("%s: of its CPUs %s none is online (%s)", s.name, s.present, s.online)
-	case unseen.Size() == total:
-		return fmt.Errorf("%s: the kubelet would see none of the CPUs %s: they are on no NUMA node, or have no topology/core_id or topology/physical_package_id", s.name, unseen)
+	case unseen.Equals(s.online):
+		return fmt.Errorf("%s: the kubelet would see none of the CPUs %s: they are on no NUMA node, or have no topology/core_id or topology/physical_package_id", s.file, unseen)
 	case !unseen.IsEmpty():
 		s.add("unseen", "%s has the CPUs %s, which the kubelet does not see: they are on no NUMA node, or have no topology/core_id or topology/physical_package_id", s.name, unseen)
 	}
@@ -178,7 +184,7 @@ func (s *sys) memory(info *cadvisorapi.MachineInfo) error {
 	}
 	match := memTotal.FindStringSubmatch(text)
 	if match == nil {
-		return fmt.Errorf("%s has no line like %q", s.label(file), "MemTotal: 1024 kB")
+		return s.fail(file, text, `a line like "MemTotal: 1024 kB"`)
 	}
 	total, err := strconv.ParseUint(match[1], 10, 64)
 	if err != nil {
@@ -198,7 +204,7 @@ func (s *sys) socketsAsNodes(nodes []cadvisorapi.Node) {
 	if !s.withoutNodes {
 		return
 	}
-	s.add("nodes", "%s has no NUMA nodes (%s); the kubelet takes each socket for one, without memory", s.name, s.label(s.system+"/node"))
+	s.add("nodes", "%s has no NUMA nodes (%s); the kubelet takes each socket for one, without memory", s.name, s.label(join(s.system, "node")))
 	numbers := free{used: map[int]bool{}}
 	for _, node := range nodes {
 		numbers.used[node.Id] = true
@@ -221,4 +227,5 @@ func short(text string) string {
 	return text
 }
 
+// join is short for a path in the tree, which has no "." at its front.
 func join(parts ...string) string { return path.Join(parts...) }
