@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
 )
@@ -29,7 +31,12 @@ const (
 // errWrong ends a command with the exit code wrong; what is wrong has been said.
 var errWrong = errors.New("something is wrong")
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	// cAdvisor, which reads machines, warns in the log of what readMachine says in
+	// better words, or of what is as it should be.
+	klog.SetLogger(logr.Discard())
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // run runs one command line and returns the exit code.
 func run(args []string, out, errOut io.Writer) int {
