@@ -103,6 +103,9 @@ func TestExamples(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile("machine.json", []byte(machineOfCorpus), 0o600))
 		require.NoError(t, os.WriteFile("config.yaml", []byte(configOfCorpus), 0o600))
+		pods, err := os.ReadFile(filepath.Join(home, "../../docs/examples/ml-workload.yaml"))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile("pods.yaml", pods, 0o600))
 		var out bytes.Buffer
 		args := strings.Fields(strings.ReplaceAll(line, was, stateDir))
 		require.Equal(t, "podslice", args[0])
@@ -134,7 +137,11 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 featureGates: {PodLevelResourceManagers: true}
 cpuManagerPolicy: static
 memoryManagerPolicy: Static
+topologyManagerPolicy: restricted
+topologyManagerScope: pod
 reservedSystemCPUs: 0,8
+systemReserved: {memory: 924Mi}
+evictionHard: {memory.available: 100Mi}
 reservedMemory:
 - {numaNode: 0, limits: {memory: 1Gi}}
 `

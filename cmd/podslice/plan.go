@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -175,16 +176,16 @@ func (f *planFlags) readState(s plan.Settings, pods []workload.Pod, note func(st
 		note("--state has records of a policy that is none in the configuration; they do not count for it")
 	}
 	n := plan.NewNode(s, cpus, memory)
-	known := map[string]bool{}
+	unknown := maps.Clone(n.Running())
 	var specs []*v1.Pod
 	for _, p := range pods {
-		if n.Running()[string(p.UID)] {
-			known[string(p.UID)] = true
+		if unknown[string(p.UID)] {
+			delete(unknown, string(p.UID))
 			specs = append(specs, p.Pod)
 		}
 	}
-	if unknown := len(n.Running()) - len(known); unknown > 0 {
-		note(fmt.Sprintf("%d pods on record are in no manifest: they count with what they have, and what else they request is not known", unknown))
+	if len(unknown) > 0 {
+		note(fmt.Sprintf("on record and in no manifest, so it is not known what else they request than what they have: %s", strings.Join(slices.Sorted(maps.Keys(unknown)), ", ")))
 	}
 	return n.Know(specs), nil
 }

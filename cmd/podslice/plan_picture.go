@@ -27,7 +27,6 @@ type marks struct {
 	pod    map[int]int // the pod's number, for its colour
 	legend []string
 	pods   int
-	width  int
 }
 
 // letters are A to Z, AA, AB and so on.
@@ -127,7 +126,6 @@ func drawPlan(out io.Writer, n plan.Node, r plan.Report, color painter) error {
 				m.of[cpu] = reservedMark
 			}
 		}
-		m.width = max(m.width, len(m.of[cpu]))
 	}
 	m.legend = append(m.legend, sharedMark+"  node shared pool")
 	if !reserved.IsEmpty() {
@@ -147,7 +145,7 @@ func drawPlan(out io.Writer, n plan.Node, r plan.Report, color painter) error {
 	}
 	palette := []string{"32", "33", "34", "35", "36", "92", "93", "94", "95", "96"}
 	return picture.Draw(out, n.Machine, picture.Options{
-		Mark:   func(cpu int) string { return fmt.Sprintf("%-*s", m.width, m.of[cpu]) },
+		Mark:   func(cpu int) string { return m.of[cpu] },
 		Legend: m.legend,
 		Node:   func(id int) string { return memory[id] },
 		Paint: func(cpu int, mark string) string {

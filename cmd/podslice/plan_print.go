@@ -145,6 +145,9 @@ func word(text string, is bool) string {
 func planBlocks(list []plan.BlockReport) string {
 	var texts []string
 	for _, b := range list {
+		if b.Bytes == 0 {
+			continue // of an init container, whose memory others have again
+		}
 		texts = append(texts, fmt.Sprintf("%s %s on %s", plain(b.Resource), numa.Bytes(b.Bytes), b.NUMANodes))
 	}
 	return dash(strings.Join(texts, ", "))

@@ -72,7 +72,8 @@ func script(home string, d *datadriven.TestData) (string, error) {
 		if err := os.MkdirAll(filepath.Dir(arg), 0o700); err != nil {
 			return "", err
 		}
-		return "", os.WriteFile(arg, []byte(d.Input), 0o600)
+		// A line of dashes would end the input.
+		return "", os.WriteFile(arg, []byte(strings.ReplaceAll(d.Input, "|---", "---")), 0o600)
 	case "cat":
 		text, err := os.ReadFile(arg)
 		return string(text) + "\n", err

@@ -16,7 +16,7 @@ func (f Files) Records() (cpuplan.State, memplan.Records, error) {
 	cpus, memory := map[string]cpuplan.Record{}, map[string]memplan.PodRecord{}
 	if f.CPU != nil {
 		used := f.CPU.used()
-		if !used.sound() || len(used.content.bad) > 0 {
+		if len(f.CPU.integrity()) > 0 || !used.sound() || len(used.content.bad) > 0 {
 			return cpuplan.State{}, memplan.Records{}, unsound(f.CPU.Path)
 		}
 		for uid, record := range used.content.records {
@@ -25,7 +25,7 @@ func (f Files) Records() (cpuplan.State, memplan.Records, error) {
 	}
 	if f.Memory != nil {
 		used := f.Memory.used()
-		if !used.sound() || len(used.content.bad) > 0 {
+		if len(f.Memory.integrity()) > 0 || !used.sound() || len(used.content.bad) > 0 {
 			return cpuplan.State{}, memplan.Records{}, unsound(f.Memory.Path)
 		}
 		for uid, record := range used.content.pods {
