@@ -41,7 +41,8 @@ func (a Amounts) minus(b Amounts) Amounts {
 // Requests is what the pod requests of the node: its budget where it has one, else
 // the most that its containers request at any moment, and its overhead.
 func (n Node) Requests(pod *v1.Pod) Amounts {
-	a := AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !n.PodLevelResources}))
+	// A copy, since PodRequests may add the overhead to the pod's own requests.
+	a := AmountsOf(resourcehelper.PodRequests(pod.DeepCopy(), resourcehelper.PodResourcesOptions{SkipPodLevelResources: !n.PodLevelResources}))
 	a.Pods = 1
 	return a
 }
@@ -50,7 +51,7 @@ func (n Node) Requests(pod *v1.Pod) Amounts {
 // what the node has.
 func Unchecked(pod *v1.Pod) []string {
 	var names []string
-	for name := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+	for name := range resourcehelper.PodRequests(pod.DeepCopy(), resourcehelper.PodResourcesOptions{}) {
 		if name != v1.ResourceCPU && name != v1.ResourceMemory && !strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
 			names = append(names, string(name))
 		}

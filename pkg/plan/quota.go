@@ -76,7 +76,7 @@ func (n Node) podQuota(pod *v1.Pod, isolation map[string]podplan.Isolation, q po
 			return n.quotaOf(0)
 		}
 	}
-	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !n.PodLevelResources})
+	limits := resourcehelper.PodLimits(pod.DeepCopy(), resourcehelper.PodResourcesOptions{SkipPodLevelResources: !n.PodLevelResources})
 	return n.quotaOf(limits.Cpu().MilliValue())
 }
 

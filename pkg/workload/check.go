@@ -24,7 +24,9 @@ func Check(pod *v1.Pod) error {
 	for _, list := range []struct {
 		path       string
 		containers []v1.Container
-	}{{"spec.initContainers", pod.Spec.InitContainers}, {"spec.containers", pod.Spec.Containers}} {
+		// most is the budget that is no less than any of their limits.
+		most *v1.ResourceRequirements
+	}{{"spec.initContainers", pod.Spec.InitContainers, nil}, {"spec.containers", pod.Spec.Containers, pod.Spec.Resources}} {
 		for i, container := range list.containers {
 			path := fmt.Sprintf("%s[%d]", list.path, i)
 			if container.Name == "" {
@@ -34,7 +36,9 @@ func Check(pod *v1.Pod) error {
 			}
 			names[container.Name] = path
 			c.requirements(path+".resources", container.Resources)
-			c.withinBudget(path+".resources", container.Resources, pod.Spec.Resources)
+			if list.most != nil {
+				c.withinBudget(path+".resources", container.Resources, *list.most)
+			}
 		}
 	}
 	if pod.Spec.Resources != nil {
@@ -64,6 +68,9 @@ func (c *checker) requirements(path string, r v1.ResourceRequirements) {
 			}
 		}
 	}
+	if has(r, isHugepages) && !has(r, func(name v1.ResourceName) bool { return name == v1.ResourceCPU || name == v1.ResourceMemory }) {
+		c.add(path, "hugepages need cpu or memory beside them")
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		request := r.Requests[name]
 		limit, limited := r.Limits[name]
@@ -80,11 +87,20 @@ func (c *checker) requirements(path string, r v1.ResourceRequirements) {
 	}
 }
 
-// withinBudget holds a container's limits against the pod's.
-func (c *checker) withinBudget(path string, r v1.ResourceRequirements, budget *v1.ResourceRequirements) {
-	if budget == nil {
-		return
+func has(r v1.ResourceRequirements, is func(v1.ResourceName) bool) bool {
+	for _, list := range []v1.ResourceList{r.Requests, r.Limits} {
+		for name := range list {
+			if is(name) {
+				return true
+			}
+		}
 	}
+	return false
+}
+
+// withinBudget holds a container's limits against the pod's. Those of init containers
+// the API server does not look at.
+func (c *checker) withinBudget(path string, r, budget v1.ResourceRequirements) {
 	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
 		limit := r.Limits[name]
 		if most, ok := budget.Limits[name]; ok && limit.Cmp(most) > 0 {

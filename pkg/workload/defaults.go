@@ -5,6 +5,7 @@ package workload
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -43,9 +44,17 @@ func Default(pod *v1.Pod) []string {
 	return d.done
 }
 
+// round rounds up, and writes amounts as numbers. An amount such as 1.5Gi is read as
+// a pointer to one, and the library for pod requests adds the overhead to that, in
+// the pod itself.
 func round(list v1.ResourceList) {
 	for name, q := range list {
 		q.RoundUp(resource.Milli)
+		if whole, ok := q.AsInt64(); ok {
+			q = *resource.NewQuantity(whole, q.Format)
+		} else if q.CmpInt64(math.MaxInt64/1000) < 0 {
+			q = *resource.NewMilliQuantity(q.MilliValue(), q.Format)
+		}
 		list[name] = q
 	}
 }
