@@ -133,15 +133,11 @@ func (p cpuProvider) Usage() []numa.NodeUsage {
 	return p.node().Usage(p.cpus)
 }
 
-// Begin and Commit have nothing to do: what is staged is kept if the pod is
-// admitted.
-func (p cpuProvider) Begin()        {}
-func (p cpuProvider) Commit() error { return nil }
-
-func (p cpuProvider) Rollback() error {
-	p.cpus = p.admission.node.cpus
-	return nil
-}
+// A transaction has nothing to do: what is staged becomes the node's if the pod is
+// admitted, and is dropped with the admission otherwise.
+func (p cpuProvider) Begin()          {}
+func (p cpuProvider) Commit() error   { return nil }
+func (p cpuProvider) Rollback() error { return nil }
 
 // memoryProvider is the memory manager in the admission of one pod.
 type memoryProvider struct{ *admission }
@@ -249,10 +245,6 @@ func (p memoryProvider) Usage() []numa.NodeUsage {
 	return p.memory.Usage()
 }
 
-func (p memoryProvider) Begin()        {}
-func (p memoryProvider) Commit() error { return nil }
-
-func (p memoryProvider) Rollback() error {
-	p.memory = p.node.memory
-	return nil
-}
+func (p memoryProvider) Begin()          {}
+func (p memoryProvider) Commit() error   { return nil }
+func (p memoryProvider) Rollback() error { return nil }
