@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -55,6 +57,10 @@ func run(args []string, out, errOut io.Writer) int {
 	}
 }
 
+// invokedAs is how this was called. A binary with the name kubectl-podslice is a
+// plugin of kubectl.
+var invokedAs = os.Args[0]
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "podslice",
@@ -65,6 +71,9 @@ func newRoot() *cobra.Command {
 		RunE:          help,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+	}
+	if strings.HasPrefix(filepath.Base(invokedAs), "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl podslice"}
 	}
 	root.AddCommand(newPlan(), newMachine(), newState(), newValidate(), &cobra.Command{
 		Use:     "version",
