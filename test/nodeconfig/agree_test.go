@@ -5,8 +5,10 @@ package nodeconfig
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/machine/catalog"
@@ -141,7 +144,7 @@ func TestRandom(t *testing.T) {
 		require.NoError(t, err)
 	}
 	list := machines(t)
-	starts := 0
+	starts, repaired := 0, 0
 	for i := range count {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		m := list[r.IntN(len(list))]
@@ -154,10 +157,48 @@ func TestRandom(t *testing.T) {
 		t.Run(fmt.Sprintf("%d", i), func(t *testing.T) {
 			if agree(t, string(text), m) {
 				starts++
+			} else if apply(t, fields, string(text), m) {
+				text, err := json.MarshalIndent(fields, "", " ")
+				require.NoError(t, err)
+				require.True(t, agree(t, string(text), m), "what validate told to change does not make the kubelet start:\n%s", text)
+				repaired++
 			}
 		})
 	}
 	t.Logf("%d of %d start", starts, count)
+	t.Logf("%d others start after what validate told to change", repaired)
 	require.Greater(t, starts, count/5)
+	require.Greater(t, repaired, count/20)
 	require.Less(t, starts, count*4/5)
+}
+
+// apply makes the changes that are told for all errors, if all of them are values
+// of a field.
+func apply(t testing.TB, f fields, text string, m machine.Machine) bool {
+	c, err := nodeconfig.Read("kubelet.yaml", []byte(text))
+	if err != nil {
+		return false
+	}
+	values := map[string]any{}
+	for _, found := range c.Validate(m) {
+		field, fix := found.Field, found.Fix
+		if rest, ok := strings.CutPrefix(fix, "reservedMemory: "); ok {
+			field, fix = "reservedMemory", rest
+		}
+		switch {
+		case found.Severity != nodeconfig.Error:
+		case field == "reservedMemory" && fix != "", field == "reservedSystemCPUs" && strings.HasPrefix(fix, `"`):
+			var value any
+			require.NoError(t, yaml.Unmarshal([]byte(fix), &value), fix)
+			values[field] = value
+		case field == "reservedMemory[0].limits.memory" && fix != "" && fix[0] >= '0' && fix[0] <= '9':
+			values["reservedMemory"] = []fields{{"numaNode": c.Kubelet.ReservedMemory[0].NumaNode, "limits": fields{"memory": fix}}}
+		case slices.Contains([]string{"topologyManagerPolicy", "topologyManagerScope", "cpuManagerReconcilePeriod"}, field) && fix != "":
+			values[field] = fix
+		default:
+			return false
+		}
+	}
+	maps.Copy(f, values)
+	return true
 }
