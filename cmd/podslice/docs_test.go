@@ -135,6 +135,8 @@ featureGates: {PodLevelResourceManagers: true}
 cpuManagerPolicy: static
 memoryManagerPolicy: Static
 reservedSystemCPUs: 0,8
+systemReserved: {memory: 1Gi}
+evictionHard: {nodefs.available: 10%}
 reservedMemory:
 - {numaNode: 0, limits: {memory: 1Gi}}
 `
