@@ -202,3 +202,88 @@ func apply(t testing.TB, f fields, text string, m machine.Machine) bool {
 	maps.Copy(f, values)
 	return true
 }
+
+// TestReading: what the kubelet reads is read, with the same defaults, and nothing
+// else. It tries the table's configurations, and such with random damage.
+func TestReading(t *testing.T) {
+	text, err := os.ReadFile("testdata/table.yaml")
+	require.NoError(t, err)
+	table := strings.Split(string(text), "\n---\n")
+	r := rand.New(rand.NewPCG(3, 4))
+	read := 0
+	for range 4000 {
+		text := header + one(r, table...)
+		if r.IntN(4) == 0 {
+			text = strings.TrimPrefix(text, header)
+		}
+		for range r.IntN(4) {
+			text = damaged(r, text)
+		}
+		if sameReading(t, text) {
+			read++
+		}
+	}
+	t.Logf("%d are read", read)
+	require.Greater(t, read, 500)
+	require.Less(t, read, 3500)
+}
+
+// damaged changes the text in one place.
+func damaged(r *rand.Rand, text string) string {
+	lines := strings.Split(text, "\n")
+	i := r.IntN(len(lines))
+	line := lines[i]
+	at := r.IntN(len(line) + 1)
+	switch r.IntN(6) {
+	case 0:
+		line = ""
+	case 1:
+		line += "\n" + line
+	case 2:
+		line = line[:at] + one(r, " ", ":", "\t", "{", "}", "[", "]", ",", "-", "\"", "0", "~", "#", "&a ", "*a", "\n", "x", "---\n", "!!str ", "1e3", "\x00", "é") + line[at:]
+	case 3:
+		line = line[:at]
+	case 4:
+		line = strings.Replace(line, one(r, "true", "static", "Static", "Mi", "\"", "0"), one(r, "false", "1", "null", "yes", "''", "0x10", "1_000"), 1)
+	default:
+		line = strings.ToUpper(line[:at]) + line[at:]
+	}
+	lines[i] = line
+	return strings.Join(lines, "\n")
+}
+
+// sameReading returns whether the text can be read.
+func sameReading(t testing.TB, text string) bool {
+	k, refused := load(t, text)
+	c, err := nodeconfig.Read("kubelet.yaml", []byte(text))
+	if refused != nil && strings.HasPrefix(refused.Error(), "panic: ") {
+		require.NoError(t, err, text) // gates are looked at later
+		_, err := c.For(machines(t)[0])
+		require.Error(t, err, text)
+		return true
+	}
+	require.Equal(t, refused != nil, err != nil, "the kubelet: %v; we: %v\n%q", refused, err, text)
+	if err != nil {
+		return false
+	}
+	is := c.Kubelet
+	require.Equal(t, k.CPUManagerPolicy, is.CPUManagerPolicy)
+	require.Equal(t, k.CPUManagerPolicyOptions, is.CPUManagerPolicyOptions)
+	require.Equal(t, k.CPUManagerReconcilePeriod, is.CPUManagerReconcilePeriod)
+	require.Equal(t, k.MemoryManagerPolicy, is.MemoryManagerPolicy)
+	require.Equal(t, k.TopologyManagerPolicy, is.TopologyManagerPolicy)
+	require.Equal(t, k.TopologyManagerScope, is.TopologyManagerScope)
+	require.Equal(t, k.TopologyManagerPolicyOptions, is.TopologyManagerPolicyOptions)
+	require.Equal(t, k.ReservedSystemCPUs, is.ReservedSystemCPUs)
+	require.Equal(t, k.KubeReserved, is.KubeReserved)
+	require.Equal(t, k.SystemReserved, is.SystemReserved)
+	require.Equal(t, k.EvictionHard, is.EvictionHard)
+	require.Equal(t, k.EnforceNodeAllocatable, is.EnforceNodeAllocatable)
+	require.Equal(t, k.CgroupsPerQOS, *is.CgroupsPerQOS)
+	require.Equal(t, k.CPUCFSQuota, *is.CPUCFSQuota)
+	require.Equal(t, k.CPUCFSQuotaPeriod, *is.CPUCFSQuotaPeriod)
+	require.Equal(t, k.MaxPods, is.MaxPods)
+	require.Equal(t, k.PodsPerCore, is.PodsPerCore)
+	require.Len(t, is.ReservedMemory, len(k.ReservedMemory))
+	return true
+}
