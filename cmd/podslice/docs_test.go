@@ -140,8 +140,8 @@ memoryManagerPolicy: Static
 topologyManagerPolicy: restricted
 topologyManagerScope: pod
 reservedSystemCPUs: 0,8
-systemReserved: {memory: 924Mi}
-evictionHard: {memory.available: 100Mi}
+systemReserved: {memory: 1Gi}
+evictionHard: {nodefs.available: 10%}
 reservedMemory:
 - {numaNode: 0, limits: {memory: 1Gi}}
 `

@@ -49,7 +49,7 @@ known here.`,
 			if err != nil {
 				return err
 			}
-			r := report{Config: c.File, Machine: m.Name, Findings: c.Validate(m)}
+			r := report{Config: c.File, Machine: m.Name, Findings: append([]nodeconfig.Finding{}, c.Validate(m)...)}
 			for _, f := range r.Findings {
 				switch f.Severity {
 				case nodeconfig.Error:

@@ -84,6 +84,7 @@ func (c *Config) checkEnforcement() (found Findings) {
 		"kube-reserved-compressible":   {"kubeReservedCgroup", k.KubeReservedCgroup, ""},
 	}
 	known := append(slices.Sorted(maps.Keys(cgroups)), "pods", none)
+	var enforced []string
 	for i, name := range k.EnforceNodeAllocatable {
 		field := fmt.Sprintf("enforceNodeAllocatable[%d]", i)
 		cgroup := cgroups[name]
@@ -106,9 +107,10 @@ func (c *Config) checkEnforcement() (found Findings) {
 		if cgroup.other != "" && slices.Contains(k.EnforceNodeAllocatable, cgroup.other) {
 			found.refuse(field, "one of them", "%q and %q exclude each other", name, cgroup.other)
 		}
-		if !*k.CgroupsPerQOS {
-			found.refuse("cgroupsPerQOS", "true, or no enforceNodeAllocatable but none", "it is false, but enforceNodeAllocatable has %q", name)
-		}
+		enforced = append(enforced, name)
+	}
+	if !*k.CgroupsPerQOS && len(enforced) > 0 {
+		found.refuse("cgroupsPerQOS", "true, or enforceNodeAllocatable: [none]", "it is false, but enforceNodeAllocatable has %s", and(enforced))
 	}
 	return found
 }

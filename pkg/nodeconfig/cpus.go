@@ -49,13 +49,13 @@ func (c *Config) configureCPUs(n *Node, kept reserves) (found Findings) {
 		found.refuse("cpuManagerReconcilePeriod", defaultReconcilePeriod.String(), "it is %s, but must be longer than 0", period)
 	}
 	found = append(found, c.checkCPUOptions(configuration, n)...)
-	if cpu := n.Reservation[v1.ResourceCPU]; cpu.IsZero() {
-		if k.ReservedSystemCPUs == "" || kept.cpus.IsEmpty() {
-			core := n.CPUTopology.Siblings(cpuplan.NewSet(n.Machine.CPUs[0].ID))
-			found.refuse("reservedSystemCPUs", strconv.Quote(core.String()), "policy static keeps some CPUs from pods, but kubeReserved.cpu and systemReserved.cpu come to 0")
-		}
-	} else if all := len(n.Machine.CPUs); cpu.CmpInt64(int64(all)) > 0 {
-		found.refuse(c.reservedField(), fmt.Sprintf("less than %d", all), "%s CPUs are reserved, but the machine has %d", cpu.String(), all)
+	cpu := n.Reservation[v1.ResourceCPU]
+	switch {
+	case kept.unknown[v1.ResourceCPU], cpu.CmpInt64(int64(len(n.Machine.CPUs))) > 0:
+		return found // it is told elsewhere
+	case cpu.IsZero():
+		core := n.CPUTopology.Siblings(cpuplan.NewSet(n.Machine.CPUs[0].ID))
+		found.refuse("reservedSystemCPUs", strconv.Quote(core.String()), "policy static keeps some CPUs from pods, but kubeReserved.cpu and systemReserved.cpu come to 0")
 	}
 	found.orElse(c.reservedField(), inner(err))
 	return found
@@ -151,7 +151,7 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 			}
 		}
 		if len(named) > 0 && sum.CmpInt64(int64(reserved.Size())) != 0 {
-			found.warn("reservedSystemCPUs", fmt.Sprintf("%s CPUs, or no cpu in kubeReserved and systemReserved", sum.String()),
+			found.warn("reservedSystemCPUs", fmt.Sprintf("a list of %d CPUs, or no cpu in kubeReserved and systemReserved", (sum.MilliValue()+999)/1000),
 				"%q are %d CPUs, and take the place of %s, which come to %s", reserved, reserved.Size(), and(named), sum.String())
 		}
 		if k.CPUManagerPolicy == cpuplan.PolicyNone {
@@ -170,7 +170,7 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 		found.warn(c.reservedField(), "", "all CPUs, %s, are reserved: no pod gets CPUs of its own", all.All())
 	} else if whole := all.WholeCores(free); options.FullPCPUsOnly && !whole.Equals(free) {
 		reserved := n.CPUs.Reserved()
-		found.warn(c.reservedField(), "reservedSystemCPUs: "+strconv.Quote(all.Siblings(reserved).String()), "CPUs %s are reserved, which are no whole cores, so under %s nobody gets %s", reserved, cpuplan.OptionFullPCPUsOnly, free.Difference(whole))
+		found.warn(c.reservedField(), "reservedSystemCPUs: "+strconv.Quote(all.Siblings(reserved).String()), "reserved are CPUs %s, which are no whole cores: under %s nobody gets %s", reserved, cpuplan.OptionFullPCPUsOnly, free.Difference(whole))
 	}
 	found = append(found, uselessCPUOptions(n.Machine, options, n)...)
 	return found

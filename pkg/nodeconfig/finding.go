@@ -71,7 +71,11 @@ func nearest(name string, names iter.Seq[string]) string {
 	}
 	best, least := "", 1+len(name)/4
 	for _, other := range slices.Sorted(names) {
-		if d := edits(name, other); d < least {
+		d := edits(name, other)
+		if len(name) > 3 && strings.HasPrefix(other, name) {
+			d = min(d, 1)
+		}
+		if d < least {
 			best, least = other, d
 		}
 	}

@@ -36,9 +36,13 @@ func (c *Config) configureMemory(n *Node, kept reserves) (found Findings) {
 		found.refuse("memoryManagerPolicy", nearest(k.MemoryManagerPolicy, slices.Values(memoryPolicies)), "it is %q, but must be one of %q: %v", k.MemoryManagerPolicy, memoryPolicies, err)
 		return found
 	}
-	fix := suggest(configuration, specs)
+	right := suggest(configuration, specs)
+	fix := ""
+	if right != "" {
+		fix = "reservedMemory: " + right
+	}
 	wanted := n.Reservation[v1.ResourceMemory]
-	if wanted.IsZero() {
+	if wanted.IsZero() && !kept.unknown[v1.ResourceMemory] {
 		found.refuse("systemReserved.memory", "an amount, and reservedMemory with the same",
 			"memoryManagerPolicy Static keeps memory for the system, but kubeReserved.memory, systemReserved.memory and evictionHard[%s] come to 0", memoryAvailable)
 	}
@@ -63,15 +67,18 @@ func (c *Config) configureMemory(n *Node, kept reserves) (found Findings) {
 				if has := spec.Memory - pages(spec); ok && uint64(bytes) > has {
 					found.refuse(limitField(i, name), fix, "it is %s, but NUMA node %d has %s that are not hugepages", quantity.String(), spec.ID, numa.Bytes(has))
 				}
-			} else {
+			} else if memplan.IsMemory(name) {
 				found.refuse(limitField(i, name), "remove it", "%s of %s are reserved, but nothing of it is kept from pods: kubeReserved and systemReserved have no hugepages%s",
 					quantity.String(), name, lacking(spec, name))
 			}
 		}
 	}
+	if kept.unknown[v1.ResourceMemory] {
+		return found // it is told elsewhere
+	}
 	if have := given[v1.ResourceMemory]; have.Cmp(wanted) != 0 {
-		field, right := c.memoryField(wanted, fix)
-		found.refuse(field, right, "reservedMemory has %s of memory, but what is kept from pods is %s: %s", have.String(), wanted.String(), c.memoryKept(kept))
+		field, value := c.memoryField(wanted, right)
+		found.refuse(field, value, "reservedMemory has %s of memory, but what is kept from pods is %s: %s", have.String(), wanted.String(), kept.sum(v1.ResourceMemory))
 	}
 	found.orElse("reservedMemory", err)
 	return found
@@ -93,33 +100,15 @@ func pages(s memplan.NodeSpec) (sum uint64) {
 	return sum
 }
 
-// memoryKept lists what is kept of memory: "kubeReserved 1Gi + ...".
-func (c *Config) memoryKept(kept reserves) string {
-	var parts []string
-	for _, part := range []struct {
-		name string
-		list v1.ResourceList
-	}{{"kubeReserved.memory", kept.kube}, {"systemReserved.memory", kept.system}, {"evictionHard[" + memoryAvailable + "]", kept.eviction}} {
-		if q := part.list[v1.ResourceMemory]; !q.IsZero() {
-			parts = append(parts, part.name+" "+q.String())
-		}
-	}
-	if len(parts) == 0 {
-		return "nothing is reserved"
-	}
-	return strings.Join(parts, " + ")
-}
-
 // memoryField is the field to put right, and its value: the only reservation of
 // memory, or all of them.
 func (c *Config) memoryField(wanted resource.Quantity, all string) (field, fix string) {
-	const list = "reservedMemory"
 	if r := c.Kubelet.ReservedMemory; len(r) == 1 && all != "" && !wanted.IsZero() {
-		if _, ok := r[0].Limits[v1.ResourceMemory]; ok && all == entry(int(r[0].NumaNode), wanted) {
+		if _, ok := r[0].Limits[v1.ResourceMemory]; ok && all == list(entry(int(r[0].NumaNode), wanted)) {
 			return limitField(0, v1.ResourceMemory), wanted.String()
 		}
 	}
-	return list, all
+	return "reservedMemory", all
 }
 
 // suggest is the value of reservedMemory that would be right, as near to what it
@@ -172,8 +161,11 @@ func suggest(c memplan.Configuration, nodes []memplan.NodeSpec) string {
 	if _, err := memplan.Configure(right, nodes); err != nil {
 		return ""
 	}
-	return strings.Join(entries, ", ")
+	return list(entries...)
 }
+
+// list is entries as they stand in a configuration.
+func list(entries ...string) string { return "[" + strings.Join(entries, ", ") + "]" }
 
 // entry is one reservation as it stands in a configuration.
 func entry(node int, memory resource.Quantity) string {

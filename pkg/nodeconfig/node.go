@@ -104,16 +104,20 @@ func (c *Config) on(m machine.Machine) (*Node, Findings) {
 	found = append(found, c.configureTopology(n)...)
 	found = append(found, c.configureCPUs(n, kept)...)
 	found = append(found, c.configureMemory(n, kept)...)
-	found = append(found, checkCapacity(n)...)
+	found = append(found, c.checkCapacity(n, kept)...)
 	return n, found
 }
 
 // checkCapacity fails for more that is kept than the machine has.
-func checkCapacity(n *Node) (found Findings) {
+func (c *Config) checkCapacity(n *Node, kept reserves) (found Findings) {
+	fields := map[v1.ResourceName]string{v1.ResourceCPU: c.reservedField(), v1.ResourceMemory: "systemReserved.memory"}
+	if c.Kubelet.SystemReserved["memory"] == "" && c.Kubelet.KubeReserved["memory"] != "" {
+		fields[v1.ResourceMemory] = "kubeReserved.memory"
+	}
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		has, takes := n.Capacity[name], n.Reservation[name]
 		if takes.Cmp(has) > 0 {
-			found.refuse("systemReserved."+string(name), "", "kubeReserved, systemReserved and evictionHard keep %s of %s, but the machine has %s", takes.String(), name, has.String())
+			found.refuse(fields[name], "", "%s of %s is kept from pods, %s, but the machine has %s", takes.String(), name, kept.sum(name), has.String())
 		}
 	}
 	return found

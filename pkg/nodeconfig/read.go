@@ -9,13 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
@@ -103,38 +106,26 @@ var strict, lenient = func() (a, b runtime.Decoder) {
 		serializer.NewCodecFactory(scheme, serializer.DisableStrict).UniversalDeserializer()
 }()
 
-// names reports whether a field is set, if only to nothing.
-func names(text []byte, field string) bool {
-	fields := map[string]any{}
-	if json.Unmarshal(text, &fields) != nil && yaml.Unmarshal(text, &fields) != nil {
-		return false
-	}
-	_, ok := fields[field]
-	return ok
-}
-
-func ofWrongKind(is schema.GroupVersionKind) error {
-	want := kubeletconfig.SchemeGroupVersion.WithKind("KubeletConfiguration")
-	return fmt.Errorf("it is of kind %q and apiVersion %q, not of kind %q and apiVersion %q", is.Kind, is.GroupVersion(), want.Kind, want.GroupVersion())
-}
-
 func (c *Config) decode(text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("it is empty")
 	}
-	object, gvk, err := lenient.Decode(text, nil, nil)
+	object, _, err := lenient.Decode(text, nil, nil)
+	if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) || runtime.IsNotRegisteredError(err) {
+		return ofWrongKind(text)
+	}
+	if err != nil && strings.HasPrefix(err.Error(), "couldn't get version/kind") {
+		return errors.New("it is no mapping of fields, or its kind or apiVersion is no text")
+	}
 	if err != nil {
-		if gvk != nil && (runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) || runtime.IsNotRegisteredError(err)) {
-			return ofWrongKind(*gvk)
-		}
-		return explain(err)
+		return explain(text, err)
 	}
 	read, ok := object.(*kubeletconfig.KubeletConfiguration)
 	if !ok {
-		return ofWrongKind(*gvk)
+		return ofWrongKind(text)
 	}
 	c.Kubelet = *read
-	c.zeroPeriod = read.CPUManagerReconcilePeriod.Duration == 0 && names(text, "cpuManagerReconcilePeriod")
+	c.zeroPeriod = read.CPUManagerReconcilePeriod.Duration == 0 && fieldsOf(text)["cpuManagerReconcilePeriod"] != nil
 	if n := documents(text); n > 1 {
 		c.Overlooked.warn("document 2", "take it out, or put its fields into the first document", "the file has %d documents, and the kubelet reads only the first", n)
 	}
@@ -148,6 +139,26 @@ func (c *Config) decode(text []byte) error {
 		}
 	}
 	return nil
+}
+
+// fieldsOf are the fields of a configuration as they are written.
+func fieldsOf(text []byte) map[string]any {
+	fields := map[string]any{}
+	if json.Unmarshal(text, &fields) != nil && yaml.Unmarshal(text, &fields) != nil {
+		return nil // the decoders tell it
+	}
+	return fields
+}
+
+func ofWrongKind(text []byte) error {
+	is, want := fieldsOf(text), kubeletconfig.SchemeGroupVersion.WithKind("KubeletConfiguration")
+	name := func(field string) string {
+		if is[field] == nil {
+			return "none"
+		}
+		return fmt.Sprintf("%q", is[field])
+	}
+	return fmt.Errorf("want kind %q and apiVersion %q, but its kind is %s, its apiVersion %s", want.Kind, want.GroupVersion(), name("kind"), name("apiVersion"))
 }
 
 // What strict decoders say: the one of JSON, and that of YAML.
@@ -184,15 +195,32 @@ func fieldNames(yield func(string) bool) {
 	}
 }
 
-// notText is what the decoder says of a value that must be in quotes.
-var notText = regexp.MustCompile(`cannot unmarshal (bool|number) into Go struct field \S*?\.(\S+) of type string`)
+// otherType is what the decoder says of a value of another type than the field's.
+var otherType = regexp.MustCompile(`cannot unmarshal (\S+) into Go struct field \S*?\.(\S+) of type (\S+)$`)
 
-// explain adds to an error of the decoder what to do, where that is plain.
-func explain(err error) error {
-	if m := notText.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("%s: a %s stands where a text is wanted; put it in quotes: %w", m[2], m[1], err)
+// explain says what the decoders mean, where they do not say it well.
+func explain(text []byte, err error) error {
+	if m := otherType.FindStringSubmatch(err.Error()); m != nil {
+		advice := ""
+		if m[3] == "string" && (m[1] == "bool" || m[1] == "number") {
+			advice = "; put it in quotes"
+		}
+		return fmt.Errorf("%s: a value is a %s, but must be of type %s%s", m[2], m[1], m[3], advice)
 	}
-	return err
+	// Errors of quantities do not name the field.
+	reserved, _ := fieldsOf(text)["reservedMemory"].([]any)
+	for i, one := range reserved {
+		fields, _ := one.(map[string]any)
+		limits, _ := fields["limits"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(limits)) {
+			if q, ok := limits[name].(string); ok {
+				if _, err := resource.ParseQuantity(q); err != nil {
+					return fmt.Errorf("%s: %q is no quantity: %w", limitField(i, v1.ResourceName(name)), q, err)
+				}
+			}
+		}
+	}
+	return fmt.Errorf("it cannot be read as a KubeletConfiguration: %w", err)
 }
 
 // documents counts the YAML documents that say something.

@@ -37,6 +37,31 @@ type reserves struct {
 	kube, system v1.ResourceList
 	// eviction is what evictionHard keeps free.
 	eviction v1.ResourceList
+	// unknown are the resources of which nobody can say how much is kept, because
+	// a field was refused.
+	unknown map[v1.ResourceName]bool
+}
+
+// sum says what is kept of a resource, and what that comes from.
+func (r reserves) sum(name v1.ResourceName) string {
+	var parts []string
+	for _, part := range []struct {
+		field string
+		list  v1.ResourceList
+	}{{"kubeReserved", r.kube}, {"systemReserved", r.system}, {"evictionHard[" + memoryAvailable + "]", r.eviction}} {
+		q, ok := part.list[name]
+		if !ok || q.IsZero() {
+			continue
+		}
+		if !strings.HasPrefix(part.field, "eviction") {
+			part.field += "." + string(name)
+		}
+		parts = append(parts, part.field+" "+q.String())
+	}
+	if len(parts) == 0 {
+		return "nothing is reserved"
+	}
+	return strings.Join(parts, " + ")
 }
 
 // total is what is kept of each resource that the machine has.
@@ -99,10 +124,18 @@ func less(a, b resource.Quantity) resource.Quantity {
 // reserves reads what the configuration keeps from pods on the machine.
 func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserves, found Findings) {
 	k := &c.Kubelet
-	r.cpus, _ = parseCPUs(k.ReservedSystemCPUs) // what is wrong with it is told by checkKubelet
+	r.unknown = map[v1.ResourceName]bool{}
+	var err error
+	r.cpus, err = parseCPUs(k.ReservedSystemCPUs)
+	r.unknown[v1.ResourceCPU] = err != nil // checkKubelet tells it
 	online := m.Online()
 	if missing := r.cpus.Difference(online); !missing.IsEmpty() {
-		found.refuse("reservedSystemCPUs", quoted(r.cpus.Intersection(online)), "CPUs %s are reserved, but the machine has the CPUs %s: %s are missing", r.cpus, online, missing)
+		r.unknown[v1.ResourceCPU] = true
+		fix := ""
+		if left := r.cpus.Intersection(online); !left.IsEmpty() {
+			fix = quoted(left)
+		}
+		found.refuse("reservedSystemCPUs", fix, "CPUs %s are reserved, but the machine has the CPUs %s: %s are missing", r.cpus, online, missing)
 	}
 	kube, system := maps.Clone(k.KubeReserved), maps.Clone(k.SystemReserved)
 	if n := r.cpus.Size(); n > 0 {
@@ -122,6 +155,7 @@ func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserv
 			quantity, err := reservedQuantity(name, list.values[name])
 			if err != nil {
 				found.refuse(list.field+"."+name, "", "%v", err)
+				r.unknown[v1.ResourceName(name)] = true
 				continue
 			}
 			(*list.into)[v1.ResourceName(name)] = quantity
@@ -131,6 +165,7 @@ func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserv
 		kept, err := evictionQuantity(signal, k.EvictionHard[signal], capacity[v1.ResourceMemory])
 		if err != nil {
 			found.refuse("evictionHard["+signal+"]", "", "%v", err)
+			r.unknown[v1.ResourceMemory] = r.unknown[v1.ResourceMemory] || signal == memoryAvailable
 		} else if signal == memoryAvailable && kept != nil {
 			r.eviction = v1.ResourceList{v1.ResourceMemory: *kept}
 		}

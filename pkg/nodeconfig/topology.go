@@ -88,6 +88,9 @@ func (c *Config) adviseTopology(n *Node) (found Findings) {
 		}
 		return found
 	}
+	if !slices.Contains(topologyPolicies, k.TopologyManagerPolicy) {
+		return nil
+	}
 	if k.CPUManagerPolicy == cpuplan.PolicyNone && k.MemoryManagerPolicy == memplan.PolicyNone {
 		found.note("topologyManagerPolicy", "it is %s, but cpuManagerPolicy is none and memoryManagerPolicy is None: only devices are aligned", k.TopologyManagerPolicy)
 	}

@@ -27,7 +27,7 @@ var written = map[string]string{
 	"untold":     `{nodes: [{id: 0, memory: 8Gi, distances: 10 20}, {id: 1, memory: 8Gi, distances: 20 10}], cpus: [{cpus: "0-7", socket: 0, node: 0}, {cpus: "8-15", socket: 1, node: 1}]}`,
 }
 
-func allMachines(t *testing.T) map[string]machine.Machine {
+func allMachines(t testing.TB) map[string]machine.Machine {
 	all := map[string]machine.Machine{}
 	for name, text := range written {
 		m, err := machine.Parse(name, []byte(strings.Replace(text, "{", "{name: "+name+", ", 1)))

@@ -5,8 +5,10 @@ package nodeconfig
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/machine/catalog"
@@ -141,7 +144,7 @@ func TestRandom(t *testing.T) {
 		require.NoError(t, err)
 	}
 	list := machines(t)
-	starts := 0
+	starts, repaired := 0, 0
 	for i := range count {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		m := list[r.IntN(len(list))]
@@ -154,10 +157,133 @@ func TestRandom(t *testing.T) {
 		t.Run(fmt.Sprintf("%d", i), func(t *testing.T) {
 			if agree(t, string(text), m) {
 				starts++
+			} else if apply(t, fields, string(text), m) {
+				text, err := json.MarshalIndent(fields, "", " ")
+				require.NoError(t, err)
+				require.True(t, agree(t, string(text), m), "what validate told to change does not make the kubelet start:\n%s", text)
+				repaired++
 			}
 		})
 	}
 	t.Logf("%d of %d start", starts, count)
+	t.Logf("%d others start after what validate told to change", repaired)
 	require.Greater(t, starts, count/5)
+	require.Greater(t, repaired, count/20)
 	require.Less(t, starts, count*4/5)
+}
+
+// apply makes the changes that are told for all errors, if all of them are values
+// of a field.
+func apply(t testing.TB, f fields, text string, m machine.Machine) bool {
+	c, err := nodeconfig.Read("kubelet.yaml", []byte(text))
+	if err != nil {
+		return false
+	}
+	values := map[string]any{}
+	for _, found := range c.Validate(m) {
+		field, fix := found.Field, found.Fix
+		if rest, ok := strings.CutPrefix(fix, "reservedMemory: "); ok {
+			field, fix = "reservedMemory", rest
+		}
+		switch {
+		case found.Severity != nodeconfig.Error:
+		case field == "reservedMemory" && fix != "", field == "reservedSystemCPUs" && strings.HasPrefix(fix, `"`):
+			var value any
+			require.NoError(t, yaml.Unmarshal([]byte(fix), &value), fix)
+			values[field] = value
+		case field == "reservedMemory[0].limits.memory" && fix != "" && fix[0] >= '0' && fix[0] <= '9':
+			values["reservedMemory"] = []fields{{"numaNode": c.Kubelet.ReservedMemory[0].NumaNode, "limits": fields{"memory": fix}}}
+		case slices.Contains([]string{"topologyManagerPolicy", "topologyManagerScope", "cpuManagerReconcilePeriod"}, field) && fix != "":
+			values[field] = fix
+		default:
+			return false
+		}
+	}
+	maps.Copy(f, values)
+	return true
+}
+
+// TestReading: what the kubelet reads is read, with the same defaults, and nothing
+// else. It tries the table's configurations, and such with random damage.
+func TestReading(t *testing.T) {
+	text, err := os.ReadFile("testdata/table.yaml")
+	require.NoError(t, err)
+	table := strings.Split(string(text), "\n---\n")
+	r := rand.New(rand.NewPCG(3, 4))
+	read := 0
+	for range 4000 {
+		text := header + one(r, table...)
+		if r.IntN(4) == 0 {
+			text = strings.TrimPrefix(text, header)
+		}
+		for range r.IntN(4) {
+			text = damaged(r, text)
+		}
+		if sameReading(t, text) {
+			read++
+		}
+	}
+	t.Logf("%d are read", read)
+	require.Greater(t, read, 500)
+	require.Less(t, read, 3500)
+}
+
+// damaged changes the text in one place.
+func damaged(r *rand.Rand, text string) string {
+	lines := strings.Split(text, "\n")
+	i := r.IntN(len(lines))
+	line := lines[i]
+	at := r.IntN(len(line) + 1)
+	switch r.IntN(6) {
+	case 0:
+		line = ""
+	case 1:
+		line += "\n" + line
+	case 2:
+		line = line[:at] + one(r, " ", ":", "\t", "{", "}", "[", "]", ",", "-", "\"", "0", "~", "#", "&a ", "*a", "\n", "x", "---\n", "!!str ", "1e3", "\x00", "é") + line[at:]
+	case 3:
+		line = line[:at]
+	case 4:
+		line = strings.Replace(line, one(r, "true", "static", "Static", "Mi", "\"", "0"), one(r, "false", "1", "null", "yes", "''", "0x10", "1_000"), 1)
+	default:
+		line = strings.ToUpper(line[:at]) + line[at:]
+	}
+	lines[i] = line
+	return strings.Join(lines, "\n")
+}
+
+// sameReading returns whether the text can be read.
+func sameReading(t testing.TB, text string) bool {
+	k, refused := load(t, text)
+	c, err := nodeconfig.Read("kubelet.yaml", []byte(text))
+	if refused != nil && strings.HasPrefix(refused.Error(), "panic: ") {
+		require.NoError(t, err, text) // gates are looked at later
+		_, err := c.For(machines(t)[0])
+		require.Error(t, err, text)
+		return true
+	}
+	require.Equal(t, refused != nil, err != nil, "the kubelet: %v; we: %v\n%q", refused, err, text)
+	if err != nil {
+		return false
+	}
+	is := c.Kubelet
+	require.Equal(t, k.CPUManagerPolicy, is.CPUManagerPolicy)
+	require.Equal(t, k.CPUManagerPolicyOptions, is.CPUManagerPolicyOptions)
+	require.Equal(t, k.CPUManagerReconcilePeriod, is.CPUManagerReconcilePeriod)
+	require.Equal(t, k.MemoryManagerPolicy, is.MemoryManagerPolicy)
+	require.Equal(t, k.TopologyManagerPolicy, is.TopologyManagerPolicy)
+	require.Equal(t, k.TopologyManagerScope, is.TopologyManagerScope)
+	require.Equal(t, k.TopologyManagerPolicyOptions, is.TopologyManagerPolicyOptions)
+	require.Equal(t, k.ReservedSystemCPUs, is.ReservedSystemCPUs)
+	require.Equal(t, k.KubeReserved, is.KubeReserved)
+	require.Equal(t, k.SystemReserved, is.SystemReserved)
+	require.Equal(t, k.EvictionHard, is.EvictionHard)
+	require.Equal(t, k.EnforceNodeAllocatable, is.EnforceNodeAllocatable)
+	require.Equal(t, k.CgroupsPerQOS, *is.CgroupsPerQOS)
+	require.Equal(t, k.CPUCFSQuota, *is.CPUCFSQuota)
+	require.Equal(t, k.CPUCFSQuotaPeriod, *is.CPUCFSQuotaPeriod)
+	require.Equal(t, k.MaxPods, is.MaxPods)
+	require.Equal(t, k.PodsPerCore, is.PodsPerCore)
+	require.Len(t, is.ReservedMemory, len(k.ReservedMemory))
+	return true
 }
