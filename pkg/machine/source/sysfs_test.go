@@ -90,7 +90,7 @@ func randomMachine(t *testing.T, random *rand.Rand, name string) machine.Machine
 	cpus := random.Perm(200)
 	caches := map[int]bool{}
 	core := random.IntN(3)
-	for range 1 + random.IntN(30) {
+	for range 1 + random.IntN(20) {
 		threads := 1 + random.IntN(4)
 		node := random.IntN(len(m.Nodes))
 		socket := node / 2 * 3
