@@ -19,11 +19,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Bounds of an archive. A copy of /sys of 4,096 CPUs has about 400,000 members and
-// as many kilobytes.
+// Bounds of an archive. One of /sys/devices/system of a machine with 4,096 CPUs has
+// about 500,000 members, which tar fills up to 4 KiB each.
 const (
 	maxMembers  = 1 << 20
-	maxUnpacked = 1 << 30
+	maxUnpacked = 4 << 30
 	maxKept     = 256 << 20
 	maxPath     = 1 << 10
 	maxLevels   = 32

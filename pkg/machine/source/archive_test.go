@@ -56,6 +56,20 @@ func TestArchives(t *testing.T) {
 	}
 }
 
+// TestPadded has files as tar copies them from /sys and /proc: filled up to a page,
+// and empty.
+func TestPadded(t *testing.T) {
+	m := example(t)
+	s := sysOf(t, m, cpuset.New())
+	for name, text := range s.files {
+		s.files[name] = text + strings.Repeat("\x00", 4096-len(text))
+	}
+	s.files["proc/meminfo"] = ""
+	read, _, err := readFile(m.Name+".tar", bytes.NewReader(s.tar(t)))
+	require.NoError(t, err)
+	require.Equal(t, managers(t, m), read)
+}
+
 func packed(t testing.TB, text []byte, writer func(io.Writer) io.WriteCloser) []byte {
 	var b bytes.Buffer
 	w := writer(&b)
@@ -170,8 +184,8 @@ type zero struct{}
 func (zero) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestArchiveBounds(t *testing.T) {
-	_, _, err := readFile("zeros.tar", zeros(t, 2<<30))
-	require.ErrorContains(t, err, "zeros.tar has more than 1073741824 bytes when it is unpacked")
+	_, _, err := readFile("zeros.tar", zeros(t, 5<<30))
+	require.ErrorContains(t, err, "zeros.tar has more than 4294967296 bytes when it is unpacked")
 
 	// One megabyte of members, again and again.
 	var some bytes.Buffer

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxText bounds a file of /sys or /proc. The kernel gives one page; lists of
-	// CPUs may be longer.
+	// maxText bounds a file of /sys or /proc: the largest page of memory that Linux
+	// has.
 	maxText = 64 << 10
 	// maxCPUs bounds the CPUs. Linux has at most 8192.
 	maxCPUs = 1 << 14
@@ -83,7 +83,9 @@ func (s *sys) text(file string) (string, error) {
 	if err != nil {
 		return "", s.pathError(file, err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	// The kernel gives every file of /sys the size of a page, and tar fills up what
+	// it cannot read of that.
+	return strings.TrimSpace(strings.TrimRight(string(text), "\x00")), nil
 }
 
 func (s *sys) pathError(file string, err error) error {
@@ -179,8 +181,8 @@ func (s *sys) memory(info *cadvisorapi.MachineInfo) error {
 		return nil
 	}
 	text, err := s.text(file)
-	if err != nil {
-		return nil // there is no copy
+	if err != nil || text == "" {
+		return nil // there is no copy, or only tar's, which takes files of /proc for empty
 	}
 	match := memTotal.FindStringSubmatch(text)
 	if match == nil {
