@@ -3,7 +3,9 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,7 +38,7 @@ func TestDocument(t *testing.T) {
 		if long == "" {
 			long = cmd.Short + "."
 		}
-		fmt.Fprintf(&text, "### %s\n\n%s\n\n", cmd.CommandPath(), long)
+		fmt.Fprintf(&text, "### %s\n\n%s\n\n", cmd.CommandPath(), markdown(long))
 		if cmd.Runnable() && !cmd.HasSubCommands() {
 			fmt.Fprintf(&text, "    %s\n\n", cmd.UseLine())
 		}
@@ -66,6 +68,23 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	require.Equal(t, string(was), is, "docs/cli.md is not what the commands say; run this test with -rewrite")
+}
+
+// markdown is a help text in which indented lines are a block of their own.
+func markdown(help string) string {
+	var out []string
+	was := false
+	for _, line := range strings.Split(help, "\n") {
+		is := strings.HasPrefix(line, "  ")
+		if is != was && line != "" && len(out) > 0 && out[len(out)-1] != "" {
+			out = append(out, "")
+		}
+		if is {
+			line = "  " + line
+		}
+		out, was = append(out, line), is
+	}
+	return strings.Join(out, "\n")
 }
 
 func between(t *testing.T, document, name, text string) string {
@@ -104,7 +123,11 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, os.WriteFile("machine.json", []byte(machineOfCorpus), 0o600))
 		require.NoError(t, os.WriteFile("config.yaml", []byte(configOfCorpus), 0o600))
 		var out bytes.Buffer
-		args := strings.Fields(strings.ReplaceAll(line, was, stateDir))
+		require.NoError(t, writeSys("host"))
+		thisMachine = filepath.Join(dir, "host")
+		defer func() { thisMachine = "/" }()
+		writeArchive(t, "sys.tgz", "host")
+		args := words(strings.ReplaceAll(line, was, stateDir))
 		require.Equal(t, "podslice", args[0])
 		require.Equal(t, fine, run(args[1:], &out, &out), "%s: %s", line, out.String())
 		require.NotEmpty(t, out.String(), line)
@@ -118,6 +141,18 @@ func TestExamples(t *testing.T) {
 		require.Contains(t, run1(t, cmd.CommandPath()+" --help"), examples(cmd)[0])
 	}
 	require.Contains(t, run1(t, "podslice completion bash"), "podslice")
+}
+
+// writeArchive writes a folder as a compressed archive.
+func writeArchive(t *testing.T, file, folder string) {
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	defer f.Close()
+	z := gzip.NewWriter(f)
+	w := tar.NewWriter(z)
+	require.NoError(t, w.AddFS(os.DirFS(folder)))
+	require.NoError(t, w.Close())
+	require.NoError(t, z.Close())
 }
 
 // The machine and the configuration of the corpus. JSON is YAML.
