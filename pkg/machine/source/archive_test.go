@@ -21,6 +21,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/machine/catalog"
+	"github.com/podslice/podslice/pkg/machine/picture"
 )
 
 func example(t testing.TB) machine.Machine {
@@ -241,4 +242,25 @@ func TestFolders(t *testing.T) {
 	require.NoError(t, os.Symlink(secret, inner))
 	_, _, err := Read(filepath.Join(top, "host"))
 	require.ErrorContains(t, err, "cpu0/topology/core_id: path escapes from parent")
+}
+
+// TestLarge reads and draws a machine with as many CPUs as Linux is often built
+// for, from a compressed archive.
+func TestLarge(t *testing.T) {
+	m, _, err := readLine("32 sockets, 2 nodes each, 32 cores, 2 threads, 16Ti")
+	require.NoError(t, err)
+	m.Name = "large"
+	archive := packed(t, sysOf(t, m, cpuset.New()).tar(t), func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
+	read, _, err := readFile("large.tar.gz", bytes.NewReader(archive))
+	require.NoError(t, err)
+	require.Equal(t, m, read)
+	var out bytes.Buffer
+	require.NoError(t, picture.Draw(&out, m, picture.Options{}))
+	require.Less(t, strings.Count(out.String(), "\n"), 300)
+	out.Reset()
+	require.NoError(t, picture.Draw(&out, m, picture.Options{Mark: func(cpu int) string { return "AB"[cpu%2 : cpu%2+1] }}))
+	require.Less(t, strings.Count(out.String(), "\n"), 400)
+	for _, line := range strings.Split(out.String(), "\n") {
+		require.LessOrEqual(t, len(line), picture.Width+20, line)
+	}
 }

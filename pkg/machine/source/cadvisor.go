@@ -87,6 +87,9 @@ func (s *sys) GetCPUsPaths(folder string) ([]string, error) {
 	if len(ids) == 0 {
 		// The entries are links, which not every way of copying keeps.
 		set, err := s.cpuList(join(node, "cpulist"))
+		if errors.Is(err, fs.ErrNotExist) {
+			set, err = s.cpuMap(join(node, "cpumap"))
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -269,22 +272,30 @@ func (s *sys) cache(folder string) (info sysfs.CacheInfo, err error) {
 // sharing is how many CPUs use a cache: the bits of the map or, where a copy has
 // none, the list.
 func (s *sys) sharing(folder string) (int, error) {
-	file := join(folder, "shared_cpu_map")
-	text, err := s.text(file)
+	set, err := s.cpuMap(join(folder, "shared_cpu_map"))
 	if errors.Is(err, fs.ErrNotExist) {
-		set, err := s.cpuList(join(folder, "shared_cpu_list"))
-		return set.Size(), err
+		set, err = s.cpuList(join(folder, "shared_cpu_list"))
 	}
+	return set.Size(), err
+}
+
+// cpuMap is a file with a mask of CPUs: hexadecimal words of 32 bits, the highest
+// first.
+func (s *sys) cpuMap(file string) (cpuset.CPUSet, error) {
+	text, err := s.text(file)
 	if err != nil {
-		return 0, err
+		return cpuset.CPUSet{}, err
 	}
-	count := 0
-	for _, word := range strings.Split(text, ",") {
-		mask, err := strconv.ParseUint(strings.TrimSpace(word), 16, 64)
+	words := strings.Split(text, ",")
+	var ids []int
+	for i, word := range words {
+		mask, err := strconv.ParseUint(strings.TrimSpace(word), 16, 32)
 		if err != nil {
-			return 0, fmt.Errorf("%s has %q, want hexadecimal words with commas between", s.label(file), short(text))
+			return cpuset.CPUSet{}, fmt.Errorf("%s has %q, want hexadecimal words of 32 bits with commas between", s.label(file), short(text))
 		}
-		count += bits.OnesCount64(mask)
+		for ; mask != 0; mask &= mask - 1 {
+			ids = append(ids, (len(words)-1-i)*32+bits.TrailingZeros64(mask))
+		}
 	}
-	return count, nil
+	return cpuset.New(ids...), nil
 }

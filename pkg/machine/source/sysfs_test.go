@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -154,6 +155,7 @@ func TestSysWays(t *testing.T) {
 		"/sys/devices/system":      func(s sysFiles) fs.FS { return sub(t, s, "sys/devices/system") },
 		"without /proc":            func(s sysFiles) fs.FS { s.remove("proc/"); return s.mapFS() },
 		"without links":            func(s sysFiles) fs.FS { clear(s.links); return s.mapFS() },
+		"without links and lists":  func(s sysFiles) fs.FS { clear(s.links); return masks(s).mapFS() },
 		"links that lead nowhere":  func(s sysFiles) fs.FS { setAll(s.links, "."); return s.mapFS() },
 		"without shared_cpu_map":   func(s sysFiles) fs.FS { s.remove("shared_cpu_map"); return s.mapFS() },
 		"without a list of online": func(s sysFiles) fs.FS { s.remove("cpu/online"); return s.mapFS() },
@@ -178,6 +180,18 @@ func sub(t *testing.T, s sysFiles, folder string) fs.FS {
 	files, err := fs.Sub(s.mapFS(), folder)
 	require.NoError(t, err)
 	return files
+}
+
+// masks has nodes' masks of CPUs in the place of lists, as older kernels do.
+func masks(s sysFiles) sysFiles {
+	for name, list := range s.files {
+		if strings.HasSuffix(name, "/cpulist") {
+			set, _ := cpuset.Parse(strings.TrimSpace(list))
+			s.files[strings.Replace(name, "/cpulist", "/cpumap", 1)] = cpuMap(set.List()) + "\n"
+		}
+	}
+	s.remove("/cpulist")
+	return s
 }
 
 func setAll(m map[string]string, value string) {
