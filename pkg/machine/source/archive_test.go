@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package source
 
 import (
@@ -12,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -263,4 +266,15 @@ func TestLarge(t *testing.T) {
 	for _, line := range strings.Split(out.String(), "\n") {
 		require.LessOrEqual(t, len(line), picture.Width+20, line)
 	}
+}
+
+// TestFolderPipe has what would keep a reader waiting.
+func TestFolderPipe(t *testing.T) {
+	top := t.TempDir()
+	sysOf(t, example(t), cpuset.New()).write(t, top)
+	pipe := filepath.Join(top, "sys/devices/system/cpu/cpu3/topology/core_id")
+	require.NoError(t, os.Remove(pipe))
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	_, _, err := Read(top)
+	require.ErrorContains(t, err, "cpu3/topology/core_id: it is no regular file")
 }

@@ -54,11 +54,16 @@ func numberOf(path string) string {
 	return path[strings.LastIndexFunc(path, func(r rune) bool { return r < '0' || r > '9' })+1:]
 }
 
+func (s *sys) cpuFolder(cpu int) string {
+	return join(s.system, "cpu", "cpu"+strconv.Itoa(cpu))
+}
+
 // of is a file of the CPU or node that a path ends with. Whatever the links in a
 // copy of a node's folder are, a CPU's files are in the folder of the CPUs.
 func (s *sys) of(path, file string) string {
 	if strings.Contains(path, "/cpu") {
-		return join(s.system, "cpu", "cpu"+numberOf(path), file)
+		id, _ := strconv.Atoi(numberOf(path)) // one of GetCPUsPaths
+		return join(s.cpuFolder(id), file)
 	}
 	return join(s.system, "node", "node"+numberOf(path), file)
 }
@@ -225,13 +230,13 @@ func (s *sys) folders(folder string) ([]os.FileInfo, error) {
 
 // GetCaches lists a CPU's caches. After an error cAdvisor sees none of a node's.
 func (s *sys) GetCaches(cpu int) ([]os.FileInfo, error) {
-	return s.folders(join(s.system, "cpu", "cpu"+strconv.Itoa(cpu), "cache"))
+	return s.folders(join(s.cpuFolder(cpu), "cache"))
 }
 
 // GetCacheInfo is one cache. After an error cAdvisor sees none of the node's other
 // cores.
 func (s *sys) GetCacheInfo(cpu int, cache string) (sysfs.CacheInfo, error) {
-	folder := join(s.system, "cpu", "cpu"+strconv.Itoa(cpu), "cache", cache)
+	folder := join(s.cpuFolder(cpu), "cache", cache)
 	info, err := s.cache(folder)
 	if err != nil {
 		s.add(aboutCaches, "the kubelet does not see some or all last-level caches of %s (%v); the CPU manager takes the socket for them", s.name, err)

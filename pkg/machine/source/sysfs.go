@@ -3,6 +3,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -51,6 +52,7 @@ func readSys(name, file, separator string, files fs.FS) (machine.Machine, []stri
 	if err := s.seen(info.Topology); err != nil {
 		return machine.Machine{}, nil, err
 	}
+	s.siblings(info.Topology)
 	if err := s.memory(info); err != nil {
 		return machine.Machine{}, nil, err
 	}
@@ -71,6 +73,14 @@ func (s *sys) label(file string) string {
 
 // text is what a file has. The error is one that os.IsNotExist understands.
 func (s *sys) text(file string) (string, error) {
+	// What is no file might keep the reader waiting.
+	about, err := fs.Stat(s.files, file)
+	if err == nil && !about.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return "", s.pathError(file, err)
+	}
 	f, err := s.files.Open(file)
 	if err != nil {
 		return "", s.pathError(file, err)
@@ -128,7 +138,7 @@ func (s *sys) look() error {
 		return fmt.Errorf("%s has CPU %d, the highest supported is %d", s.label(join(s.system, "cpu")), highest, machine.MaxCPU)
 	}
 	s.present = cpuset.New(ids...)
-	_, err = s.text(join(s.system, "cpu", "cpu"+strconv.Itoa(ids[0]), "topology/book_id"))
+	_, err = s.text(join(s.cpuFolder(ids[0]), "topology/book_id"))
 	s.books = err == nil
 	file := join(s.system, "cpu/online")
 	if _, err := fs.Stat(s.files, file); err == nil {
@@ -140,7 +150,7 @@ func (s *sys) look() error {
 		}
 		if missing := s.online.Difference(s.present); !missing.IsEmpty() {
 			return fmt.Errorf("%s has the CPUs %s, but of these %s have no folder %s: the copy is not whole",
-				s.label(file), s.online, missing, s.label(join(s.system, "cpu", "cpu"+strconv.Itoa(missing.List()[0]))))
+				s.label(file), s.online, missing, s.label(s.cpuFolder(missing.List()[0])))
 		}
 		return nil
 	}
@@ -148,7 +158,7 @@ func (s *sys) look() error {
 	// missing only where no CPU can go offline; a copy may have forgotten it.
 	var online []int
 	for _, id := range ids {
-		if text, err := s.text(join(s.system, "cpu", "cpu"+strconv.Itoa(id), "online")); err != nil || text != "0" {
+		if text, err := s.text(join(s.cpuFolder(id), "online")); err != nil || text != "0" {
 			online = append(online, id)
 		}
 	}
