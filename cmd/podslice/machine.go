@@ -4,11 +4,31 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/podslice/podslice/pkg/machine/catalog"
 	"github.com/podslice/podslice/pkg/machine/picture"
 )
+
+// indented is a list in lines of a help text.
+func indented(words []string, columns int) string {
+	var lines []string
+	for i, word := range words {
+		last := len(lines) - 1
+		switch {
+		case i == 0 || len(lines[last])+1+len(word) > 78:
+			lines = append(lines, strings.Repeat(" ", columns)+word)
+		default:
+			lines[last] += " " + word
+		}
+		if i < len(words)-1 {
+			lines[len(lines)-1] += ","
+		}
+	}
+	return strings.Join(lines, "\n")
+}
 
 func newMachine() *cobra.Command {
 	var from, output string
@@ -27,7 +47,8 @@ The JSON and YAML are input for --machine again.
   an archive     of such a folder: tar, or tar with gzip, bzip2 or zstd
   a report       cAdvisor's MachineInfo as JSON
   a description  podslice's own YAML or JSON, as this command writes it
-  a name         of a machine that podslice ships; a wrong one lists them
+  a name         of a machine that podslice ships:
+` + indented(catalog.Names(), 17) + `
   a line         such as "2 sockets, 2 nodes each, 16 cores, 2 threads, 256Gi": nodes
                  in a socket, cores in a node, threads in a core, and the memory of
                  the machine, of which each node has the same. Parts may stand in any

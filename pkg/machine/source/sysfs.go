@@ -33,7 +33,11 @@ const (
 // report from them. name is the machine's, file that of the folder or archive, and
 // separator what stands in errors between that and a path in the tree.
 func readSys(name, file, separator string, files fs.FS) (machine.Machine, []string, error) {
-	system, err := find(files)
+	depth := ofCopy
+	if file == "/" {
+		depth = 0 // a copy somewhere on a machine is none of the machine
+	}
+	system, err := find(files, depth)
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -199,3 +199,13 @@ func setAll(m map[string]string, value string) {
 		m[key] = value
 	}
 }
+
+// TestNoCopyForTheMachine has a copy of /sys on a machine without one.
+func TestNoCopyForTheMachine(t *testing.T) {
+	m := example(t)
+	files := sysOf(t, m, cpuset.New()).below("backup").mapFS()
+	_, _, err := readSys("this machine", "/", "/", files)
+	require.EqualError(t, err, "/: it has no CPUs in /sys/devices/system/cpu")
+	_, _, err = readSys("host", "/host", "/", files)
+	require.NoError(t, err)
+}
