@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/state"
 )
 
@@ -94,6 +95,21 @@ func between(t *testing.T, document, name, text string) string {
 	_, after, ok := strings.Cut(rest, end)
 	require.True(t, ok, end)
 	return before + begin + text + end + after
+}
+
+// TestDescription reads the machine that docs/cli.md describes.
+func TestDescription(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(text), "## Describing a machine")
+	require.True(t, ok)
+	_, rest, ok = strings.Cut(rest, "```yaml\n")
+	require.True(t, ok)
+	description, _, ok := strings.Cut(rest, "```\n")
+	require.True(t, ok)
+	m, err := machine.Parse("docs/cli.md", []byte(description))
+	require.NoError(t, err)
+	require.Equal(t, "0-11", m.Online().String())
 }
 
 func examples(cmd *cobra.Command) (lines []string) {
