@@ -19,11 +19,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Bounds of an archive. A copy of /sys of 4,096 CPUs has about 400,000 members and
-// as many kilobytes.
+// Bounds of an archive. One of /sys/devices/system of a machine with 4,096 CPUs has
+// about 500,000 members, which tar fills up to 4 KiB each.
 const (
 	maxMembers  = 1 << 20
-	maxUnpacked = 1 << 30
+	maxUnpacked = 4 << 30
 	maxKept     = 256 << 20
 	maxPath     = 1 << 10
 	maxLevels   = 32
@@ -114,7 +114,7 @@ func readArchive(name string, text io.Reader) (*tree, error) {
 
 // tells is what is kept: the CPUs and their topology and caches, the nodes, and
 // /proc/meminfo.
-var tells = regexp.MustCompile(`(^|/)(cpu/online|cpu/cpu[0-9]+(/online|/topology(/.*)?|/cache(/.*)?)?|node/node[0-9]+(/(cpu[^/]*|meminfo|distance|hugepages(/.*)?))?|proc/meminfo)$`)
+var tells = regexp.MustCompile(`(^|/)(cpu/online|cpu/cpu[0-9]+(/online|/topology(/.*)?|/cache(/.*)?)?|node/node[0-9]+(/(cpu[0-9]+|cpulist|cpumap|meminfo|distance|hugepages(/.*)?))?|proc/meminfo)$`)
 
 // inside is a member's name without what leads nowhere. A leading slash is taken
 // away, as tar does.

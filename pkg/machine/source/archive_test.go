@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package source
 
 import (
@@ -12,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -21,6 +24,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/machine/catalog"
+	"github.com/podslice/podslice/pkg/machine/picture"
 )
 
 func example(t testing.TB) machine.Machine {
@@ -54,6 +58,20 @@ func TestArchives(t *testing.T) {
 			require.Equal(t, want, m)
 		})
 	}
+}
+
+// TestPadded has files as tar copies them from /sys and /proc: filled up to a page,
+// and empty.
+func TestPadded(t *testing.T) {
+	m := example(t)
+	s := sysOf(t, m, cpuset.New())
+	for name, text := range s.files {
+		s.files[name] = text + strings.Repeat("\x00", 4096-len(text))
+	}
+	s.files["proc/meminfo"] = ""
+	read, _, err := readFile(m.Name+".tar", bytes.NewReader(s.tar(t)))
+	require.NoError(t, err)
+	require.Equal(t, managers(t, m), read)
 }
 
 func packed(t testing.TB, text []byte, writer func(io.Writer) io.WriteCloser) []byte {
@@ -170,8 +188,8 @@ type zero struct{}
 func (zero) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestArchiveBounds(t *testing.T) {
-	_, _, err := readFile("zeros.tar", zeros(t, 2<<30))
-	require.ErrorContains(t, err, "zeros.tar has more than 1073741824 bytes when it is unpacked")
+	_, _, err := readFile("zeros.tar", zeros(t, 5<<30))
+	require.ErrorContains(t, err, "zeros.tar has more than 4294967296 bytes when it is unpacked")
 
 	// One megabyte of members, again and again.
 	var some bytes.Buffer
@@ -227,4 +245,36 @@ func TestFolders(t *testing.T) {
 	require.NoError(t, os.Symlink(secret, inner))
 	_, _, err := Read(filepath.Join(top, "host"))
 	require.ErrorContains(t, err, "cpu0/topology/core_id: path escapes from parent")
+}
+
+// TestLarge reads and draws a machine with as many CPUs as Linux is often built
+// for, from a compressed archive.
+func TestLarge(t *testing.T) {
+	m, _, err := readLine("32 sockets, 2 nodes each, 32 cores, 2 threads, 16Ti")
+	require.NoError(t, err)
+	m.Name = "large"
+	archive := packed(t, sysOf(t, m, cpuset.New()).tar(t), func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
+	read, _, err := readFile("large.tar.gz", bytes.NewReader(archive))
+	require.NoError(t, err)
+	require.Equal(t, m, read)
+	var out bytes.Buffer
+	require.NoError(t, picture.Draw(&out, m, picture.Options{}))
+	require.Less(t, strings.Count(out.String(), "\n"), 300)
+	out.Reset()
+	require.NoError(t, picture.Draw(&out, m, picture.Options{Mark: func(cpu int) string { return "AB"[cpu%2 : cpu%2+1] }}))
+	require.Less(t, strings.Count(out.String(), "\n"), 400)
+	for _, line := range strings.Split(out.String(), "\n") {
+		require.LessOrEqual(t, len(line), picture.Width+20, line)
+	}
+}
+
+// TestFolderPipe has what would keep a reader waiting.
+func TestFolderPipe(t *testing.T) {
+	top := t.TempDir()
+	sysOf(t, example(t), cpuset.New()).write(t, top)
+	pipe := filepath.Join(top, "sys/devices/system/cpu/cpu3/topology/core_id")
+	require.NoError(t, os.Remove(pipe))
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	_, _, err := Read(top)
+	require.ErrorContains(t, err, "cpu3/topology/core_id: it is no regular file")
 }

@@ -54,11 +54,16 @@ func numberOf(path string) string {
 	return path[strings.LastIndexFunc(path, func(r rune) bool { return r < '0' || r > '9' })+1:]
 }
 
+func (s *sys) cpuFolder(cpu int) string {
+	return join(s.system, "cpu", "cpu"+strconv.Itoa(cpu))
+}
+
 // of is a file of the CPU or node that a path ends with. Whatever the links in a
 // copy of a node's folder are, a CPU's files are in the folder of the CPUs.
 func (s *sys) of(path, file string) string {
 	if strings.Contains(path, "/cpu") {
-		return join(s.system, "cpu", "cpu"+numberOf(path), file)
+		id, _ := strconv.Atoi(numberOf(path)) // one of GetCPUsPaths
+		return join(s.cpuFolder(id), file)
 	}
 	return join(s.system, "node", "node"+numberOf(path), file)
 }
@@ -87,6 +92,9 @@ func (s *sys) GetCPUsPaths(folder string) ([]string, error) {
 	if len(ids) == 0 {
 		// The entries are links, which not every way of copying keeps.
 		set, err := s.cpuList(join(node, "cpulist"))
+		if errors.Is(err, fs.ErrNotExist) {
+			set, err = s.cpuMap(join(node, "cpumap"))
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -222,13 +230,13 @@ func (s *sys) folders(folder string) ([]os.FileInfo, error) {
 
 // GetCaches lists a CPU's caches. After an error cAdvisor sees none of a node's.
 func (s *sys) GetCaches(cpu int) ([]os.FileInfo, error) {
-	return s.folders(join(s.system, "cpu", "cpu"+strconv.Itoa(cpu), "cache"))
+	return s.folders(join(s.cpuFolder(cpu), "cache"))
 }
 
 // GetCacheInfo is one cache. After an error cAdvisor sees none of the node's other
 // cores.
 func (s *sys) GetCacheInfo(cpu int, cache string) (sysfs.CacheInfo, error) {
-	folder := join(s.system, "cpu", "cpu"+strconv.Itoa(cpu), "cache", cache)
+	folder := join(s.cpuFolder(cpu), "cache", cache)
 	info, err := s.cache(folder)
 	if err != nil {
 		s.add(aboutCaches, "the kubelet does not see some or all last-level caches of %s (%v); the CPU manager takes the socket for them", s.name, err)
@@ -269,22 +277,30 @@ func (s *sys) cache(folder string) (info sysfs.CacheInfo, err error) {
 // sharing is how many CPUs use a cache: the bits of the map or, where a copy has
 // none, the list.
 func (s *sys) sharing(folder string) (int, error) {
-	file := join(folder, "shared_cpu_map")
-	text, err := s.text(file)
+	set, err := s.cpuMap(join(folder, "shared_cpu_map"))
 	if errors.Is(err, fs.ErrNotExist) {
-		set, err := s.cpuList(join(folder, "shared_cpu_list"))
-		return set.Size(), err
+		set, err = s.cpuList(join(folder, "shared_cpu_list"))
 	}
+	return set.Size(), err
+}
+
+// cpuMap is a file with a mask of CPUs: hexadecimal words of 32 bits, the highest
+// first.
+func (s *sys) cpuMap(file string) (cpuset.CPUSet, error) {
+	text, err := s.text(file)
 	if err != nil {
-		return 0, err
+		return cpuset.CPUSet{}, err
 	}
-	count := 0
-	for _, word := range strings.Split(text, ",") {
-		mask, err := strconv.ParseUint(strings.TrimSpace(word), 16, 64)
+	words := strings.Split(text, ",")
+	var ids []int
+	for i, word := range words {
+		mask, err := strconv.ParseUint(strings.TrimSpace(word), 16, 32)
 		if err != nil {
-			return 0, fmt.Errorf("%s has %q, want hexadecimal words with commas between", s.label(file), short(text))
+			return cpuset.CPUSet{}, fmt.Errorf("%s has %q, want hexadecimal words of 32 bits with commas between", s.label(file), short(text))
 		}
-		count += bits.OnesCount64(mask)
+		for ; mask != 0; mask &= mask - 1 {
+			ids = append(ids, (len(words)-1-i)*32+bits.TrailingZeros64(mask))
+		}
 	}
-	return count, nil
+	return cpuset.New(ids...), nil
 }

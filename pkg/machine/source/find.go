@@ -3,6 +3,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -12,16 +13,16 @@ import (
 )
 
 const (
-	// maxDepth is how many folders a copy of /sys may be below what was named.
-	maxDepth = 3
+	// ofCopy is how many folders a copy of /sys may be below what was named.
+	ofCopy = 3
 	// maxFolders bounds how many folders are looked into for it.
 	maxFolders = 10000
 )
 
 // find finds the one folder in a tree that is a copy of /sys/devices/system: the
 // tree may be the copy of /, of /sys or of that folder, or hold it further down, as
-// archives do.
-func find(files fs.FS) (string, error) {
+// archives do, at most so many folders down.
+func find(files fs.FS, maxDepth int) (string, error) {
 	level := []string{"."}
 	for depth, looked := 0, 0; depth <= maxDepth; depth++ {
 		var found, below []string
@@ -51,6 +52,9 @@ func find(files fs.FS) (string, error) {
 			return found[0], nil
 		}
 		level = below
+	}
+	if maxDepth == 0 {
+		return "", errors.New("it has no CPUs in /sys/devices/system/cpu")
 	}
 	return "", fmt.Errorf("it has no copy of /sys: no folder devices/system/cpu with CPUs up to %d folders down", maxDepth)
 }

@@ -3,7 +3,9 @@
 package source
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"io"
 	"strings"
 	"testing"
@@ -32,20 +34,32 @@ func sound(t *testing.T, m machine.Machine, err error) {
 	require.NoError(t, picture.Draw(io.Discard, m, picture.Options{Mark: func(cpu int) string { return "abc"[:cpu%4] }}))
 }
 
-// FuzzFile reads any file: archives, reports and descriptions.
-func FuzzFile(f *testing.F) {
-	four, err := machine.Parse("four", []byte(fourText))
+// FuzzArchive reads any archive.
+func FuzzArchive(f *testing.F) {
+	small, err := machine.Parse("small", []byte("{name: small, nodes: [{id: 0, memory: 1Gi, distances: 10}], cpus: [{cpus: 0}]}"))
 	require.NoError(f, err)
-	archive := sysOf(f, four, cpuset.New(3)).tar(f)
+	archive := sysOf(f, small, cpuset.New()).tar(f)
 	f.Add(archive)
 	f.Add(packed(f, archive, newZstd(f)))
+	f.Add(packed(f, archive, func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }))
 	f.Add([]byte(bz2))
+	f.Add(tarOf(f, tar.Header{Typeflag: tar.TypeLink, Name: cpus + "cpu0/topology", Linkname: cpus}, tar.Header{Typeflag: tar.TypeSymlink, Name: cpus + "cpu0", Linkname: ".."}))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, _, err := readFile("fuzz.tar", bytes.NewReader(text))
+		sound(t, m, err)
+	})
+}
+
+// FuzzDocument reads any report and description.
+func FuzzDocument(f *testing.F) {
+	four, err := machine.Parse("four", []byte(fourText))
+	require.NoError(f, err)
 	f.Add(four.YAML())
 	f.Add(four.JSON())
 	f.Add([]byte(`{"num_cores": 2, "topology": [{"node_id": 0, "memory": 1024, "distances": [10], "hugepages": [{"page_size": 1, "num_pages": 1}],
 "cores": [{"core_id": -1, "thread_ids": [0, 1], "socket_id": -1, "uncore_caches": [{"id": -1, "size": 1, "level": 3}]}], "caches": [{"id": 0, "level": 3}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		m, _, err := readFile("fuzz.json", bytes.NewReader(text))
+		m, _, err := readDocument("fuzz.json", bytes.NewReader(text))
 		sound(t, m, err)
 	})
 }

@@ -85,9 +85,13 @@ func noted(name string, m machine.Machine, err error) (machine.Machine, []string
 // readFolder reads a folder with a copy of /sys, or one above it. Links that lead
 // out of the folder are not followed.
 func readFolder(folder string) (machine.Machine, []string, error) {
-	name := "this machine"
-	if whole, err := filepath.Abs(folder); err == nil && whole != "/" {
-		name = nameOf(whole)
+	whole, err := filepath.Abs(folder)
+	if err != nil {
+		return machine.Machine{}, nil, err
+	}
+	name := nameOf(whole)
+	if whole == "/" {
+		name, folder = "this machine", whole
 	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {

@@ -56,6 +56,9 @@ func sysOf(t testing.TB, all machine.Machine, offline cpuset.CPUSet) sysFiles {
 		cores[c.CoreID()] = append(cores[c.CoreID()], c.ID)
 		caches[c.Cache] = append(caches[c.Cache], c.ID)
 	}
+	for _, c := range online.CPUs {
+		s.files[fmt.Sprintf("%s/cpu/cpu%d/topology/thread_siblings_list", system, c.ID)] = cpuset.New(cores[c.CoreID()]...).String() + "\n"
+	}
 	sizes := map[int]uint64{}
 	for _, c := range online.Caches {
 		sizes[c.ID] = c.Size

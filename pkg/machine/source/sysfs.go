@@ -3,6 +3,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,8 +21,8 @@ import (
 )
 
 const (
-	// maxText bounds a file of /sys or /proc. The kernel gives one page; lists of
-	// CPUs may be longer.
+	// maxText bounds a file of /sys or /proc: the largest page of memory that Linux
+	// has.
 	maxText = 64 << 10
 	// maxCPUs bounds the CPUs. Linux has at most 8192.
 	maxCPUs = 1 << 14
@@ -32,7 +33,11 @@ const (
 // report from them. name is the machine's, file that of the folder or archive, and
 // separator what stands in errors between that and a path in the tree.
 func readSys(name, file, separator string, files fs.FS) (machine.Machine, []string, error) {
-	system, err := find(files)
+	depth := ofCopy
+	if file == "/" {
+		depth = 0 // a copy somewhere on a machine is none of the machine
+	}
+	system, err := find(files, depth)
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -51,6 +56,7 @@ func readSys(name, file, separator string, files fs.FS) (machine.Machine, []stri
 	if err := s.seen(info.Topology); err != nil {
 		return machine.Machine{}, nil, err
 	}
+	s.siblings(info.Topology)
 	if err := s.memory(info); err != nil {
 		return machine.Machine{}, nil, err
 	}
@@ -71,6 +77,14 @@ func (s *sys) label(file string) string {
 
 // text is what a file has. The error is one that os.IsNotExist understands.
 func (s *sys) text(file string) (string, error) {
+	// What is no file might keep the reader waiting.
+	about, err := fs.Stat(s.files, file)
+	if err == nil && !about.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return "", s.pathError(file, err)
+	}
 	f, err := s.files.Open(file)
 	if err != nil {
 		return "", s.pathError(file, err)
@@ -83,7 +97,9 @@ func (s *sys) text(file string) (string, error) {
 	if err != nil {
 		return "", s.pathError(file, err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	// The kernel gives every file of /sys the size of a page, and tar fills up what
+	// it cannot read of that.
+	return strings.TrimSpace(strings.TrimRight(string(text), "\x00")), nil
 }
 
 func (s *sys) pathError(file string, err error) error {
@@ -126,7 +142,7 @@ func (s *sys) look() error {
 		return fmt.Errorf("%s has CPU %d, the highest supported is %d", s.label(join(s.system, "cpu")), highest, machine.MaxCPU)
 	}
 	s.present = cpuset.New(ids...)
-	_, err = s.text(join(s.system, "cpu", "cpu"+strconv.Itoa(ids[0]), "topology/book_id"))
+	_, err = s.text(join(s.cpuFolder(ids[0]), "topology/book_id"))
 	s.books = err == nil
 	file := join(s.system, "cpu/online")
 	if _, err := fs.Stat(s.files, file); err == nil {
@@ -138,7 +154,7 @@ func (s *sys) look() error {
 		}
 		if missing := s.online.Difference(s.present); !missing.IsEmpty() {
 			return fmt.Errorf("%s has the CPUs %s, but of these %s have no folder %s: the copy is not whole",
-				s.label(file), s.online, missing, s.label(join(s.system, "cpu", "cpu"+strconv.Itoa(missing.List()[0]))))
+				s.label(file), s.online, missing, s.label(s.cpuFolder(missing.List()[0])))
 		}
 		return nil
 	}
@@ -146,7 +162,7 @@ func (s *sys) look() error {
 	// missing only where no CPU can go offline; a copy may have forgotten it.
 	var online []int
 	for _, id := range ids {
-		if text, err := s.text(join(s.system, "cpu", "cpu"+strconv.Itoa(id), "online")); err != nil || text != "0" {
+		if text, err := s.text(join(s.cpuFolder(id), "online")); err != nil || text != "0" {
 			online = append(online, id)
 		}
 	}
@@ -179,8 +195,8 @@ func (s *sys) memory(info *cadvisorapi.MachineInfo) error {
 		return nil
 	}
 	text, err := s.text(file)
-	if err != nil {
-		return nil // there is no copy
+	if err != nil || text == "" {
+		return nil // there is no copy, or only tar's, which takes files of /proc for empty
 	}
 	match := memTotal.FindStringSubmatch(text)
 	if match == nil {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -90,7 +91,7 @@ func randomMachine(t *testing.T, random *rand.Rand, name string) machine.Machine
 	cpus := random.Perm(200)
 	caches := map[int]bool{}
 	core := random.IntN(3)
-	for range 1 + random.IntN(30) {
+	for range 1 + random.IntN(20) {
 		threads := 1 + random.IntN(4)
 		node := random.IntN(len(m.Nodes))
 		socket := node / 2 * 3
@@ -154,6 +155,7 @@ func TestSysWays(t *testing.T) {
 		"/sys/devices/system":      func(s sysFiles) fs.FS { return sub(t, s, "sys/devices/system") },
 		"without /proc":            func(s sysFiles) fs.FS { s.remove("proc/"); return s.mapFS() },
 		"without links":            func(s sysFiles) fs.FS { clear(s.links); return s.mapFS() },
+		"without links and lists":  func(s sysFiles) fs.FS { clear(s.links); return masks(s).mapFS() },
 		"links that lead nowhere":  func(s sysFiles) fs.FS { setAll(s.links, "."); return s.mapFS() },
 		"without shared_cpu_map":   func(s sysFiles) fs.FS { s.remove("shared_cpu_map"); return s.mapFS() },
 		"without a list of online": func(s sysFiles) fs.FS { s.remove("cpu/online"); return s.mapFS() },
@@ -180,8 +182,30 @@ func sub(t *testing.T, s sysFiles, folder string) fs.FS {
 	return files
 }
 
+// masks has nodes' masks of CPUs in the place of lists, as older kernels do.
+func masks(s sysFiles) sysFiles {
+	for name, list := range s.files {
+		if strings.HasSuffix(name, "/cpulist") {
+			set, _ := cpuset.Parse(strings.TrimSpace(list))
+			s.files[strings.Replace(name, "/cpulist", "/cpumap", 1)] = cpuMap(set.List()) + "\n"
+		}
+	}
+	s.remove("/cpulist")
+	return s
+}
+
 func setAll(m map[string]string, value string) {
 	for key := range m {
 		m[key] = value
 	}
+}
+
+// TestNoCopyForTheMachine has a copy of /sys on a machine without one.
+func TestNoCopyForTheMachine(t *testing.T) {
+	m := example(t)
+	files := sysOf(t, m, cpuset.New()).below("backup").mapFS()
+	_, _, err := readSys("this machine", "/", "/", files)
+	require.EqualError(t, err, "/: it has no CPUs in /sys/devices/system/cpu")
+	_, _, err = readSys("host", "/host", "/", files)
+	require.NoError(t, err)
 }
