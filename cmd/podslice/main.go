@@ -65,8 +65,8 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "podslice",
 		Short:         "Look into the resource managers of a node",
-		Long:          "podslice looks into what the kubelet's CPU and memory manager have given to pods,\nand checks their configuration.\n\nExit codes: 0 all is well, 1 wrong use or input, 2 something is wrong.",
-		Example:       "  podslice state show /var/lib/kubelet\n  podslice state verify /var/lib/kubelet\n  podslice validate --config config.yaml --machine machine.json",
+		Long:          "podslice looks into what the kubelet's CPU and memory manager have given to pods,\ntells what they would give to others, and checks their configuration.\n\nExit codes: 0 all is well, 1 wrong use or input, 2 something is wrong.",
+		Example:       "  podslice plan -f pods.yaml --machine machine.json\n  podslice state show /var/lib/kubelet\n  podslice state verify /var/lib/kubelet\n  podslice validate --config config.yaml --machine machine.json",
 		Args:          cobra.NoArgs,
 		RunE:          help,
 		SilenceErrors: true,

@@ -66,7 +66,7 @@ Exit codes: 0 all pods are admitted, 1 wrong use or input, 2 some are refused.`,
   podslice plan -f pods.yaml --config config.yaml --machine amd-epyc-9654-nps4 -o wide
   podslice plan -f pods.yaml --machine machine.json --explain
   podslice plan -f pods.yaml --machine machine.json --config config.yaml --state /var/lib/kubelet -o picture
-  podslice plan -f pods.yaml --machine intel-xeon-6787p-snc2 -o json`,
+  podslice plan -f pods.yaml --machine "2 sockets, 1 node each, 8 cores, 2 threads, 64Gi" -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -79,4 +80,25 @@ func TestMarks(t *testing.T) {
 	m.add("default/b", []cpuPart{{"a", "container app", cpuplan.NewSet(4)}})
 	require.Equal(t, map[int]string{1: "Aa", 2: "Aa", 3: "Ab", 4: "B"}, m.of)
 	require.Equal(t, []string{"A  default/a", "  Aa  container app: 1-2", "  Ab  init container init: 2-3", "B  default/b, container app: 4"}, m.legend)
+}
+
+// TestDocumentPlan holds the example in docs/cli.md. With -rewrite it writes it.
+func TestDocumentPlan(t *testing.T) {
+	const line = "podslice plan -f tightly-coupled-database.yaml --config kubelet-config.yaml --machine amd-epyc-9654-nps4 --explain"
+	home, err := os.Getwd()
+	require.NoError(t, err)
+	t.Chdir("../../docs/examples")
+	var out, notes bytes.Buffer
+	require.Equal(t, fine, run(strings.Fields(line)[1:], &out, &notes), notes.String())
+	t.Chdir(home)
+	text := "```\n$ " + line + "\n" + out.String() + "```\n"
+	const path = "../../docs/cli.md"
+	was, err := os.ReadFile(path)
+	require.NoError(t, err)
+	is := between(t, string(was), "plan", text)
+	if rewriting() {
+		require.NoError(t, os.WriteFile(path, []byte(is), 0o666))
+		return
+	}
+	require.Equal(t, string(was), is, "docs/cli.md is not what podslice plan says; run this test with -rewrite")
 }
