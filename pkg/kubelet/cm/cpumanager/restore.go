@@ -91,14 +91,7 @@ func (m *manager) dropOffline(logger klog.Logger, records map[string]cpuplan.Rec
 		}
 		logger.Error(nil, "A running pod has fewer CPUs than it was given: the machine has some of them no more",
 			"podUID", uid, "cpus", held, "missing", missing, "online", online)
-		left := cpuplan.Record{Pod: r.Pod.Intersection(online), Containers: map[string]cpuplan.Set{}}
-		for name, cpus := range r.Containers {
-			// Without an entry the container gets CPUs when it is admitted.
-			if cpus = cpus.Intersection(online); !cpus.IsEmpty() {
-				left.Containers[name] = cpus
-			}
-		}
-		records[uid] = left
+		records[uid] = r.Only(online)
 	}
 }
 

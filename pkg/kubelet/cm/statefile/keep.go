@@ -13,9 +13,13 @@ import (
 // its own, ".damaged-" and when it was last written. It returns the path. The
 // file itself stays in place, so that a crash before the next Replace leaves
 // everything to find again; found again, it gets no third name. Where files can
-// have one name only, it is moved. Files that are kept are never deleted.
+// have one name only, it is moved. Files that are kept are never deleted, and are
+// for their owner alone.
 func (f File) Keep() (string, error) {
 	written, err := calls().Modified(f.Path())
+	if err == nil {
+		err = calls().Restrict(f.Path())
+	}
 	if err != nil {
 		return "", fmt.Errorf("cannot keep damaged state file: %w", err)
 	}

@@ -16,6 +16,9 @@ type System interface {
 	ReadFile(path string) ([]byte, error)
 	// Modified is when the file was last written.
 	Modified(path string) (time.Time, error)
+	// Restrict leaves a file to its owner; whatever else has the name stays as it
+	// is.
+	Restrict(path string) error
 	// Create makes an empty file that only its owner may read, or empties one.
 	Create(path string) (Writer, error)
 	Rename(from, to string) error
@@ -62,6 +65,13 @@ func (operatingSystem) Modified(path string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return info.ModTime(), nil
+}
+
+func (operatingSystem) Restrict(path string) error {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return os.Chmod(path, 0o600)
 }
 
 func (operatingSystem) Create(path string) (Writer, error) {
