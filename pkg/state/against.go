@@ -4,6 +4,7 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -208,5 +209,11 @@ func (a Against) memoryKnown() (memplan.Machine, bool) {
 	return m, err == nil
 }
 
-// noConfig reserves nothing.
-var noConfig kubeletconfig.KubeletConfiguration
+// bareMemory is the machine's memory without a reservation.
+func (a Against) bareMemory() (memplan.Machine, error) {
+	if a.Machine == nil {
+		return memplan.Machine{}, errors.New("the machine is not known")
+	}
+	a.Config = &kubeletconfig.KubeletConfiguration{}
+	return a.memory()
+}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
 	"github.com/podslice/podslice/pkg/state/checksum"
 )
 
@@ -51,8 +52,8 @@ type file[T any] struct {
 	Version      int
 	inline, data *part[T]
 	// broken says why the file as a whole is no JSON object, although parts of it
-	// may be read.
-	broken error
+	// may be read, unknown what in it is of a newer version.
+	broken, unknown error
 }
 
 // used is the part that counts: Data where the file has it, as long as that is
@@ -106,7 +107,22 @@ func (f *file[T]) integrity() (list []Finding) {
 		}
 		list = append(list, l.list...)
 	}
+	if f.unknown != nil {
+		l := f.findings(nil)
+		l.add(NewerVersion, "", "", "%v", f.unknown)
+		list = append(list, l.list...)
+	}
 	return list
+}
+
+// checkKnown looks for what is of a newer version, in a file that is not damaged.
+func (f *file[T]) checkKnown(outer, data any) {
+	for _, p := range f.parts() {
+		if f.broken != nil || !p.sound() {
+			return
+		}
+	}
+	f.unknown = statefile.CheckKnown(f.Raw, outer, "data", data)
 }
 
 // Read reads the files: of a folder both, as far as they are there, else files of
