@@ -40,6 +40,10 @@ func (f Files) repairMemory(a Against) (Repaired, error) {
 	}
 	for _, pod := range c.uids() {
 		rec := repairMemoryPod(r, pod, c.pods[pod])
+		if left := today.Known(tables.Known(rec)); !left.Equal(rec) && !tables.Nodes().IsEmpty() && c.policy == "Static" {
+			r.change(pod, "", "%v: the pod keeps what else it has", cmp.Or(tables.Check(pod, rec), today.Check(pod, rec)))
+			rec = left
+		}
 		if err := cmp.Or(tables.Check(pod, rec), today.Check(pod, rec)); err != nil && !tables.Nodes().IsEmpty() && c.policy == "Static" {
 			r.change(pod, "", "%v: the pod is dropped, and given other memory when it is admitted again", err)
 			rec = memplan.PodRecord{}

@@ -22,7 +22,8 @@
 //	  what the managers read of the machine
 //	restart [policy=P] [scope=S] [gates=on|off] [reserved=(CPUs)] [offline=(CPUs)] ...
 //	  a new kubelet, with the CPU manager's options that are given here, admits
-//	  all pods again; says what moved or was written
+//	  all pods again; says what moved or was written. The machine is another one if
+//	  one is written below, or given as for node
 //	  [lost=(NAME,...)]: pods whose containers the runtime has lost
 //	  [terminating=(NAME,...)]: pods that are not admitted again, since they are on
 //	  their way out

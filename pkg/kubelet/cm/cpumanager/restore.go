@@ -62,10 +62,10 @@ func (m *manager) restore(ctx context.Context, logger klog.Logger) {
 	m.logOddities(logger)
 	content := m.contentOf(m.committed)
 	if err := store.Replace(content); err != nil {
-		// What the file lacks is only what follows from the rest of it. The
-		// next allocation has to write it all the same, and fails if it cannot.
+		// It is tried again with each round of the reconcile loop; an allocation
+		// that cannot be written fails.
 		logger.Error(err, "Could not bring the CPU manager's state file up to date")
-		store.Publish(content)
+		store.PublishUnwritten(content)
 	}
 	m.store.Store(store)
 	m.setGauges()

@@ -45,9 +45,10 @@ func (f File) keepAs(name string) (taken bool, err error) {
 	case err == nil:
 		return false, calls().FlushFolder(f.Dir)
 	case errors.Is(err, os.ErrExist):
+		// What neither can be read of, with the same time, is the same.
 		kept, errKept := calls().ReadFile(name)
 		content, errContent := calls().ReadFile(f.Path())
-		return errKept != nil || errContent != nil || !bytes.Equal(kept, content), nil
+		return (errKept == nil) != (errContent == nil) || !bytes.Equal(kept, content), nil
 	}
 	// Folders, and file systems without hard links. Nothing has the name, since
 	// looking it up fails.

@@ -176,11 +176,15 @@ func TestMachineThatChanged(t *testing.T) {
 	require.NoError(t, s.Replace(memplan.NewRecords(map[string]memplan.PodRecord{
 		"p": {Containers: map[string][]memplan.Block{"c": {{Nodes: numa.SetOf(0), Resource: "hugepages-2Mi", Size: gi}}}},
 		"q": {Containers: map[string][]memplan.Block{"c": {{Nodes: numa.SetOf(0), Resource: "memory", Size: gi}}}},
+		"r": {Containers: map[string][]memplan.Block{"c": {
+			{Nodes: numa.SetOf(0), Resource: "memory", Size: gi}, {Nodes: numa.SetOf(0), Resource: "hugepages-2Mi", Size: gi},
+		}}},
 	})))
 	s, err = open(t, dir, "Static", one)
 	require.NoError(t, err, "nor does a page size that is gone")
 	require.Empty(t, s.GetMemoryBlocks("p", "c"))
 	require.Len(t, s.GetMemoryBlocks("q", "c"), 1)
+	require.Equal(t, []Block{{NUMAAffinity: []int{0}, Type: "memory", Size: gi}}, s.GetMemoryBlocks("r", "c"), "it keeps what there is")
 
 	records := testRecords()
 	uid := "ordinary"
