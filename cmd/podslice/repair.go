@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +57,10 @@ kubelet starts.`,
 				return err
 			}
 			for _, r := range repaired {
-				if path := filepath.Join(dir, r.Name); dir != "" {
+				if write && fileName(r) != r.Name {
+					return fmt.Errorf("%s is kept as it was found: want --to and a folder", r.Path)
+				}
+				if path := filepath.Join(dir, fileName(r)); dir != "" {
 					if _, err := os.Lstat(path); err == nil {
 						return fmt.Errorf("%s is there already, and is not overwritten", path)
 					}
@@ -123,6 +127,13 @@ func apply(r state.Repaired, dir string, write bool) (f repairedFile, err error)
 	return f, err
 }
 
+// fileName is the name under which the kubelet reads the file: that of one that it
+// has kept is a longer one.
+func fileName(r state.Repaired) string {
+	name, _, _ := strings.Cut(r.Name, ".damaged-")
+	return name
+}
+
 // copyTo writes the file to a folder.
 func (f *repairedFile) copyTo(r state.Repaired, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -132,7 +143,7 @@ func (f *repairedFile) copyTo(r state.Repaired, dir string) error {
 		f.Action = leftOut
 		return nil
 	}
-	file := statefile.File{Dir: dir, Name: r.Name}
+	file := statefile.File{Dir: dir, Name: fileName(r)}
 	f.Action, f.Written = written, file.Path()
 	return file.Replace(r.Content)
 }

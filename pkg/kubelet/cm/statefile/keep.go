@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // Keep gives the file, which is damaged, a second name that nobody writes to:
@@ -88,6 +89,16 @@ func (d *Damage) Error() string {
 		return fmt.Sprintf("%s; it could not be kept under another name yet: %v", text, d.KeepErr)
 	}
 	return fmt.Sprintf("%s; it is kept as %q", text, d.Kept)
+}
+
+// RepairCommand is what may read more of the file than the kubelet, which believes
+// nothing without a checksum. Of a file that is kept it makes another, which whoever
+// looks at it can put in place while the kubelet is stopped.
+func (d *Damage) RepairCommand() string {
+	if d.Kept == "" {
+		return "podslice state repair --write " + d.Path
+	}
+	return "podslice state repair " + d.Kept + " --to " + filepath.Join(filepath.Dir(d.Path), "repaired")
 }
 
 // Unwrap returns what is wrong.
