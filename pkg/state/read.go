@@ -22,10 +22,6 @@ const (
 	MemoryFileName = "memory_manager_state"
 )
 
-// maxFile bounds what is read: a kubelet's file has some 100 bytes for each
-// container.
-const maxFile = 64 << 20
-
 // Files are the two state files; one that was not given, or is not there, is nil.
 type Files struct {
 	CPU    *CPUFile
@@ -156,17 +152,9 @@ func Read(paths ...string) (Files, error) {
 }
 
 func (f *Files) add(path string) error {
-	opened, err := os.Open(path)
+	raw, err := readBounded(path)
 	if err != nil {
 		return err
-	}
-	defer opened.Close()
-	raw, err := io.ReadAll(io.LimitReader(opened, maxFile+1))
-	if err != nil {
-		return err
-	}
-	if len(raw) > maxFile {
-		return fmt.Errorf("%s is larger than %d bytes: no state file", path, maxFile)
 	}
 	top, _ := fields(raw)
 	memory := top["machineState"] != nil
