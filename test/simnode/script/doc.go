@@ -12,6 +12,7 @@
 //	  topology manager
 //	  [device=(NAME@NODE,...)]: what device plugins offer
 //	  reserve=N in place of reserved: the CPU manager chooses the CPUs
+//	  [reserved-memory=Q]: on the first NUMA node that has some; 1Gi if never given
 //	  [period=D]: the CPU manager's reconcile period
 //	node machine=NAME [offline=(CPUs)] ...
 //	  the same on a machine of the catalogue; hugepages are on every node that
