@@ -32,6 +32,7 @@ func indented(words []string, columns int) string {
 
 func newMachine() *cobra.Command {
 	var from, output string
+	var noColor bool
 	cmd := &cobra.Command{
 		Use:   "machine",
 		Short: "Show a machine as the resource managers see it",
@@ -71,7 +72,8 @@ In the picture "0/8" is a core with the CPUs 0 and 8 as its threads, and
 			}
 			switch output {
 			case "picture":
-				return picture.Draw(cmd.OutOrStdout(), m, picture.Options{})
+				color := newPainter(noColor, cmd.OutOrStdout())
+				return picture.Draw(cmd.OutOrStdout(), m, picture.Options{Emphasis: func(text string) string { return color.paint(bold, text) }})
 			case "json":
 				_, err = cmd.OutOrStdout().Write(m.JSON())
 			case "yaml":
@@ -83,6 +85,7 @@ In the picture "0/8" is a core with the CPUs 0 and 8 as its threads, and
 		},
 	}
 	machineFlag(cmd, &from, "the `machine` to show instead of this one")
+	cmd.Flags().BoolVar(&noColor, "no-color", false, "use no bold headings, as with NO_COLOR in the environment")
 	cmd.Flags().StringVarP(&output, "output", "o", "picture", "`format` of the output: picture, json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"picture", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
