@@ -38,7 +38,7 @@ func (n *notes) add(about, format string, args ...any) {
 // kind could have told.
 func (n *notes) lacks(name string, m machine.Machine) {
 	if m.Memory() == 0 {
-		n.add(aboutMemory, "%s tells no memory; nothing that asks for memory fits", name)
+		n.add(aboutMemory, "%s tells no memory, and nothing that asks for memory fits without; \"podslice machine -o yaml\" writes a description to which it can be added", name)
 	}
 	if len(m.Nodes) > 1 && m.Nodes[0].Distances == nil {
 		n.add(aboutDistances, "%s tells no distances between the NUMA nodes", name)
