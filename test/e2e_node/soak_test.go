@@ -171,6 +171,10 @@ func (s *soak) end() {
 	s.removed += len(s.live)
 	s.leaving, s.live = append(s.leaving, s.live...), nil
 	s.settle()
+	// CPUs of both nodes with memory of one: nothing that restricted would allow.
+	s.config.TopologyPolicy = "best-effort"
+	must(t, s.n.StopKubelet(ctx))
+	must(t, s.n.StartKubelet(ctx, s.config))
 	all := s.machine.Info.NumCores - s.machine.ReservedCPUs.Size()
 	last := newSoakPod(t, 0, soakShape{all, fmt.Sprintf("cpu=%[1]d memory=128Mi\napp a cpu=%[1]d memory=64Mi", all)})
 	must(t, s.n.AddPod(ctx, last.manifest))
