@@ -4,10 +4,12 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/machine/catalog"
 	"github.com/podslice/podslice/pkg/machine/picture"
 )
@@ -32,6 +34,7 @@ func indented(words []string, columns int) string {
 
 func newMachine() *cobra.Command {
 	var from, output string
+	var noColor bool
 	cmd := &cobra.Command{
 		Use:   "machine",
 		Short: "Show a machine as the resource managers see it",
@@ -71,7 +74,7 @@ In the picture "0/8" is a core with the CPUs 0 and 8 as its threads, and
 			}
 			switch output {
 			case "picture":
-				return picture.Draw(cmd.OutOrStdout(), m, picture.Options{})
+				return drawMachine(cmd.OutOrStdout(), m, newPainter(noColor, cmd.OutOrStdout()))
 			case "json":
 				_, err = cmd.OutOrStdout().Write(m.JSON())
 			case "yaml":
@@ -83,7 +86,12 @@ In the picture "0/8" is a core with the CPUs 0 and 8 as its threads, and
 		},
 	}
 	machineFlag(cmd, &from, "the `machine` to show instead of this one")
+	cmd.Flags().BoolVar(&noColor, "no-color", false, "use no bold headings, as with NO_COLOR in the environment")
 	cmd.Flags().StringVarP(&output, "output", "o", "picture", "`format` of the output: picture, json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"picture", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
+}
+
+func drawMachine(out io.Writer, m machine.Machine, color painter) error {
+	return picture.Draw(out, m, picture.Options{Emphasis: func(text string) string { return color.paint(bold, text) }})
 }

@@ -31,7 +31,7 @@ func readMachine(cmd *cobra.Command, from string) (machine.Machine, error) {
 	}
 	m, notes, err := source.Read(from)
 	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "podslice: note:", note)
+		fmt.Fprintln(cmd.ErrOrStderr(), "podslice: note:", plain(note))
 	}
 	return m, err
 }

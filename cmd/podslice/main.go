@@ -52,7 +52,7 @@ func run(args []string, out, errOut io.Writer) int {
 	case errors.Is(err, errWrong):
 		return wrong
 	default:
-		fmt.Fprintln(errOut, "podslice:", err)
+		fmt.Fprintln(errOut, "podslice:", plainLines(err.Error())) // it may have names of files from elsewhere
 		return usage
 	}
 }

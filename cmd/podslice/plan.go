@@ -261,6 +261,9 @@ func (p *progress) end() {
 	}
 }
 
+// now is the clock; tests have another.
+var now = time.Now
+
 // isTerminal reports whether somebody looks at what is written.
 func isTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)

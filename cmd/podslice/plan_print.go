@@ -14,7 +14,7 @@ import (
 
 // render writes the plan in the format that is asked for.
 func (f *planFlags) render(out io.Writer, n plan.Node, r plan.Report) error {
-	color := painter{on: !f.noColor && os.Getenv("NO_COLOR") == "" && isTerminal(out)}
+	color := newPainter(f.noColor, out)
 	switch f.output {
 	case "json", "yaml":
 		return render(out, f.output, r, nil)
@@ -39,6 +39,12 @@ func (f *planFlags) render(out io.Writer, n plan.Node, r plan.Report) error {
 
 // painter colours text on a terminal. Colours repeat what the text says.
 type painter struct{ on bool }
+
+// newPainter paints unless the flag --no-color or the environment forbids it, or
+// nobody looks.
+func newPainter(noColor bool, out io.Writer) painter {
+	return painter{on: !noColor && os.Getenv("NO_COLOR") == "" && isTerminal(out)}
+}
 
 const (
 	red  = "31"
