@@ -230,6 +230,7 @@ func decide(n plan.Node, pods []workload.Pod, progress *progress) (plan.Node, []
 // progress tells a terminal how far the plan is, if it takes longer than a second.
 type progress struct {
 	out   io.Writer
+	now   func() time.Time
 	begin time.Time
 	last  time.Time
 }
@@ -238,14 +239,14 @@ func newProgress(out io.Writer) *progress {
 	if !isTerminal(out) {
 		return &progress{}
 	}
-	return &progress{out: out, begin: now()}
+	return &progress{out: out, now: time.Now, begin: time.Now()}
 }
 
 func (p *progress) at(done, all int) {
 	if p.out == nil {
 		return
 	}
-	t := now()
+	t := p.now()
 	if t.Sub(p.begin) < time.Second || t.Sub(p.last) < 200*time.Millisecond {
 		return
 	}

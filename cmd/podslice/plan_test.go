@@ -33,10 +33,8 @@ func TestPlugin(t *testing.T) {
 // the line is gone in the end.
 func TestProgress(t *testing.T) {
 	clock := time.Unix(0, 0)
-	now = func() time.Time { return clock }
-	defer func() { now = time.Now }()
 	var out bytes.Buffer
-	p := &progress{out: &out, begin: clock}
+	p := &progress{out: &out, now: func() time.Time { return clock }, begin: clock}
 	p.at(1, 10)
 	require.Empty(t, out.String())
 	clock = clock.Add(1100 * time.Millisecond)

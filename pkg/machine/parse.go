@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
+
+	amount "github.com/podslice/podslice/pkg/quantity"
 )
 
 // document is the file as it is written.
@@ -75,6 +77,9 @@ func Parse(file string, data []byte) (Machine, error) {
 }
 
 func parse(data []byte) (Machine, error) {
+	if err := amount.CheckAll(data); err != nil {
+		return Machine{}, err
+	}
 	var d document
 	if err := yaml.UnmarshalStrict(data, &d); err != nil {
 		return Machine{}, err
@@ -118,11 +123,11 @@ func (l nodeLine) node() (Node, error) {
 	}
 	n := Node{ID: l.ID, Memory: memory}
 	for _, name := range slices.Sorted(maps.Keys(l.HugePages)) {
-		quantity, err := resource.ParseQuantity(name)
+		page, err := amount.Parse(name)
 		if err != nil {
 			return Node{}, fmt.Errorf("hugepages: page size %q: %w", name, err)
 		}
-		size, err := bytes(quantity)
+		size, err := bytes(page)
 		if err != nil {
 			return Node{}, fmt.Errorf("hugepages: page size: %w", err)
 		}

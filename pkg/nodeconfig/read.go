@@ -23,6 +23,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podslice/podslice/pkg/quantity"
 )
 
 // MaxSize is how large a configuration may be, in bytes.
@@ -109,6 +111,9 @@ var strict, lenient = func() (a, b runtime.Decoder) {
 func (c *Config) decode(text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("it is empty")
+	}
+	if err := quantity.CheckAll(text); err != nil {
+		return err
 	}
 	object, _, err := lenient.Decode(text, nil, nil)
 	if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) || runtime.IsNotRegisteredError(err) {

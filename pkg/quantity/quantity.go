@@ -10,11 +10,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -24,22 +26,30 @@ const (
 
 // Parse reads an amount such as 500m, 2 or 16Gi.
 func Parse(text string) (resource.Quantity, error) {
-	if len(text) > maxLength {
-		return resource.Quantity{}, fmt.Errorf("an amount of %d characters is longer than the %d that are read", len(text), maxLength)
-	}
-	// The suffixes E and Ei have no digits after them.
-	if at := strings.IndexAny(text, "eE"); at >= 0 {
-		if exponent, err := strconv.Atoi(text[at+1:]); err == nil && (exponent > maxExponent || exponent < -maxExponent) {
-			return resource.Quantity{}, fmt.Errorf("the exponent %d is outside of -%d to %d", exponent, maxExponent, maxExponent)
-		} else if err != nil && strings.Trim(text[at+1:], "+-0123456789") == "" && len(text) > at+1 {
-			return resource.Quantity{}, fmt.Errorf("the exponent %s is no number from -%d to %d", text[at+1:], maxExponent, maxExponent)
-		}
+	if err := bounded(text); err != nil {
+		return resource.Quantity{}, err
 	}
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
 		err = fmt.Errorf("want an amount such as 500m, 2 or 16Gi: %w", err)
 	}
 	return q, err
+}
+
+// bounded fails for what is not to be read.
+func bounded(text string) error {
+	if len(text) > maxLength {
+		return fmt.Errorf("an amount of %d characters is longer than the %d that are read", len(text), maxLength)
+	}
+	// The suffixes E and Ei have no digits after them.
+	at := strings.IndexAny(text, "eE")
+	if at < 0 || at+1 == len(text) || strings.Trim(text[at+1:], "+-0123456789") != "" {
+		return nil
+	}
+	if exponent, err := strconv.Atoi(text[at+1:]); err != nil || exponent > maxExponent || exponent < -maxExponent {
+		return fmt.Errorf("the exponent %s is outside of -%d to %d", text[at+1:], maxExponent, maxExponent)
+	}
+	return nil
 }
 
 // lists are the fields whose values are amounts by resource, and single those that
@@ -59,6 +69,46 @@ func Check(document []byte) error {
 		return nil // decoding it says what is wrong
 	}
 	return find(value, "")
+}
+
+// CheckAll looks at everything in a YAML or JSON document that is a number with an
+// exponent, be it a value or the name of a field. It is for small documents, of which
+// only the first is read.
+func CheckAll(document []byte) error {
+	var value any
+	if yaml.Unmarshal(document, &value) != nil {
+		return nil // decoding it says what is wrong
+	}
+	return walk(value, "")
+}
+
+var number = regexp.MustCompile(`^[-+]?[0-9.]+([eE][-+]?[0-9]+)?$`)
+
+func walk(value any, path string) error {
+	switch v := value.(type) {
+	case string:
+		if number.MatchString(v) {
+			if err := bounded(v); err != nil {
+				return fmt.Errorf("%s: %.80q: %w", path, v, err)
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			under := strings.TrimPrefix(path+"."+name, ".")
+			for _, part := range []any{name, v[name]} {
+				if err := walk(part, under); err != nil {
+					return err
+				}
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if err := walk(item, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func find(value any, path string) error {

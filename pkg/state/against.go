@@ -19,6 +19,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/quantity"
 )
 
 // gate is the feature gate for pods that are allocated as a whole.
@@ -43,6 +44,9 @@ func LoadConfig(path string) (*kubeletconfig.KubeletConfiguration, error) {
 	text, err := readBounded(path)
 	if err != nil {
 		return nil, err
+	}
+	if err := quantity.CheckAll(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	var config kubeletconfig.KubeletConfiguration
 	if err := yaml.Unmarshal(text, &config); err != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/quantity"
 )
 
 // memoryPerCPU is the memory of a machine whose line does not say.
@@ -78,13 +79,13 @@ func readLine(line string) (machine.Machine, []string, error) {
 				continue
 			}
 		}
-		quantity := strings.TrimSuffix(strings.TrimSuffix(part, " memory"), " of")
-		quantity = strings.TrimSuffix(strings.ReplaceAll(quantity, " ", ""), "B")
-		q, err := resource.ParseQuantity(quantity)
+		amount := strings.TrimSuffix(strings.TrimSuffix(part, " memory"), " of")
+		amount = strings.TrimSuffix(strings.ReplaceAll(amount, " ", ""), "B")
+		q, err := quantity.Parse(amount)
 		switch {
 		case err != nil:
 			return fail("%q is neither a number of sockets, nodes (each), cores or threads nor an amount of memory", part)
-		case strings.Trim(quantity, "0123456789") == "":
+		case strings.Trim(amount, "0123456789") == "":
 			return fail("%q: of what? An amount of memory needs a unit, such as Gi", part)
 		case memory >= 0:
 			return fail("%q: the memory is there twice", part)
