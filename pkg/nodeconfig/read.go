@@ -75,17 +75,26 @@ func Read(file string, text []byte) (*Config, error) {
 	if err := c.decode(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	c.complete()
+	return c, nil
+}
+
+// New is the configuration of a kubelet with the given one.
+func New(file string, given kubeletconfig.KubeletConfiguration) *Config {
+	c := &Config{File: file, Kubelet: given}
+	c.complete()
+	return c
+}
+
+// complete fills in what the kubelet takes where the configuration says nothing.
+func (c *Config) complete() {
 	c.setDefaults()
 	c.Gates, c.gatesFound = newGates(c.Kubelet.FeatureGates)
-	return c, nil
 }
 
 // Default is the configuration of a kubelet that is told nothing.
 func Default() *Config {
-	c := &Config{File: "the kubelet's defaults"}
-	c.setDefaults()
-	c.Gates, c.gatesFound = newGates(nil)
-	return c
+	return New("the kubelet's defaults", kubeletconfig.KubeletConfiguration{})
 }
 
 // Strict turns what the kubelet overlooks into errors.

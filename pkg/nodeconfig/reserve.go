@@ -225,6 +225,16 @@ func evictionQuantity(signal, text string, memory resource.Quantity) (*resource.
 	return &quantity, nil
 }
 
+// ReservedSystemCPUs is the CPUs that the configuration names as reserved; an
+// amount alone does not say which. It fails for what is no list of CPUs.
+func (c *Config) ReservedSystemCPUs() (cpuplan.Set, error) {
+	cpus, err := parseCPUs(c.Kubelet.ReservedSystemCPUs)
+	if err != nil {
+		return cpuplan.Set{}, fmt.Errorf("reservedSystemCPUs: %q is no list of CPUs: %w", c.Kubelet.ReservedSystemCPUs, err)
+	}
+	return cpuplan.NewSet(cpus.UnsortedList()...), nil
+}
+
 // parseCPUs reads a list of CPUs as the kubelet does, except that it does not make
 // room for CPUs that no machine has.
 func parseCPUs(text string) (cpuset.CPUSet, error) {
