@@ -3,7 +3,9 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/state"
 )
 
@@ -36,7 +39,7 @@ func TestDocument(t *testing.T) {
 		if long == "" {
 			long = cmd.Short + "."
 		}
-		fmt.Fprintf(&text, "### %s\n\n%s\n\n", cmd.CommandPath(), long)
+		fmt.Fprintf(&text, "### %s\n\n%s\n\n", cmd.CommandPath(), markdown(long))
 		if cmd.Runnable() && !cmd.HasSubCommands() {
 			fmt.Fprintf(&text, "    %s\n\n", cmd.UseLine())
 		}
@@ -68,6 +71,23 @@ func TestDocument(t *testing.T) {
 	require.Equal(t, string(was), is, "docs/cli.md is not what the commands say; run this test with -rewrite")
 }
 
+// markdown is a help text in which indented lines are a block of their own.
+func markdown(help string) string {
+	var out []string
+	was := false
+	for _, line := range strings.Split(help, "\n") {
+		is := strings.HasPrefix(line, "  ")
+		if is != was && line != "" && len(out) > 0 && out[len(out)-1] != "" {
+			out = append(out, "")
+		}
+		if is {
+			line = "  " + line
+		}
+		out, was = append(out, line), is
+	}
+	return strings.Join(out, "\n")
+}
+
 func between(t *testing.T, document, name, text string) string {
 	begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
 	before, rest, ok := strings.Cut(document, begin)
@@ -75,6 +95,21 @@ func between(t *testing.T, document, name, text string) string {
 	_, after, ok := strings.Cut(rest, end)
 	require.True(t, ok, end)
 	return before + begin + text + end + after
+}
+
+// TestDescription reads the machine that docs/cli.md describes.
+func TestDescription(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(text), "## Describing a machine")
+	require.True(t, ok)
+	_, rest, ok = strings.Cut(rest, "```yaml\n")
+	require.True(t, ok)
+	description, _, ok := strings.Cut(rest, "```\n")
+	require.True(t, ok)
+	m, err := machine.Parse("docs/cli.md", []byte(description))
+	require.NoError(t, err)
+	require.Equal(t, "0-11", m.Online().String())
 }
 
 func examples(cmd *cobra.Command) (lines []string) {
@@ -103,8 +138,15 @@ func TestExamples(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile("machine.json", []byte(machineOfCorpus), 0o600))
 		require.NoError(t, os.WriteFile("config.yaml", []byte(configOfCorpus), 0o600))
+		pods, err := os.ReadFile(filepath.Join(home, "../../docs/examples/ml-workload.yaml"))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile("pods.yaml", pods, 0o600))
 		var out bytes.Buffer
-		args := strings.Fields(strings.ReplaceAll(line, was, stateDir))
+		require.NoError(t, writeSys("host"))
+		thisMachine = filepath.Join(dir, "host")
+		defer func() { thisMachine = "/" }()
+		writeArchive(t, "sys.tgz", "host")
+		args := words(strings.ReplaceAll(line, was, stateDir))
 		require.Equal(t, "podslice", args[0])
 		require.Equal(t, fine, run(args[1:], &out, &out), "%s: %s", line, out.String())
 		require.NotEmpty(t, out.String(), line)
@@ -118,6 +160,18 @@ func TestExamples(t *testing.T) {
 		require.Contains(t, run1(t, cmd.CommandPath()+" --help"), examples(cmd)[0])
 	}
 	require.Contains(t, run1(t, "podslice completion bash"), "podslice")
+}
+
+// writeArchive writes a folder as a compressed archive.
+func writeArchive(t *testing.T, file, folder string) {
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	defer f.Close()
+	z := gzip.NewWriter(f)
+	w := tar.NewWriter(z)
+	require.NoError(t, w.AddFS(os.DirFS(folder)))
+	require.NoError(t, w.Close())
+	require.NoError(t, z.Close())
 }
 
 // The machine and the configuration of the corpus. JSON is YAML.
@@ -134,6 +188,8 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 featureGates: {PodLevelResourceManagers: true}
 cpuManagerPolicy: static
 memoryManagerPolicy: Static
+topologyManagerPolicy: restricted
+topologyManagerScope: pod
 reservedSystemCPUs: 0,8
 systemReserved: {memory: 1Gi}
 evictionHard: {nodefs.available: 10%}

@@ -12,6 +12,9 @@ import (
 	"github.com/podslice/podslice/pkg/machine/source"
 )
 
+// thisMachine is where this machine's /sys is; tests have another.
+var thisMachine = "/"
+
 // machineFlag gives a command the flag --machine, for readMachine.
 func machineFlag(cmd *cobra.Command, from *string, help string) {
 	cmd.Flags().StringVar(from, "machine", "", help)
@@ -23,9 +26,12 @@ func machineFlag(cmd *cobra.Command, from *string, help string) {
 // readMachine reads what --machine names, this machine if it is empty, and says on
 // standard error what the source lacks.
 func readMachine(cmd *cobra.Command, from string) (machine.Machine, error) {
+	if from == "" {
+		from = thisMachine
+	}
 	m, notes, err := source.Read(from)
 	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "podslice: note:", note)
+		fmt.Fprintln(cmd.ErrOrStderr(), "podslice: note:", plain(note))
 	}
 	return m, err
 }

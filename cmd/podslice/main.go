@@ -9,8 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/podslice"
 )
@@ -29,7 +33,12 @@ const (
 // errWrong ends a command with the exit code wrong; what is wrong has been said.
 var errWrong = errors.New("something is wrong")
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	// cAdvisor, which reads machines, warns in the log of what readMachine says in
+	// better words, or of what is as it should be.
+	klog.SetLogger(logr.Discard())
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // run runs one command line and returns the exit code.
 func run(args []string, out, errOut io.Writer) int {
@@ -43,23 +52,30 @@ func run(args []string, out, errOut io.Writer) int {
 	case errors.Is(err, errWrong):
 		return wrong
 	default:
-		fmt.Fprintln(errOut, "podslice:", err)
+		fmt.Fprintln(errOut, "podslice:", plainLines(err.Error())) // it may have names of files from elsewhere
 		return usage
 	}
 }
+
+// invokedAs is how this was called. A binary with the name kubectl-podslice is a
+// plugin of kubectl.
+var invokedAs = os.Args[0]
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "podslice",
 		Short:         "Look into the resource managers of a node",
-		Long:          "podslice looks into what the kubelet's CPU and memory manager have given to pods,\nand checks their configuration.\n\nExit codes: 0 all is well, 1 wrong use or input, 2 something is wrong.",
-		Example:       "  podslice state show /var/lib/kubelet\n  podslice state verify /var/lib/kubelet\n  podslice validate --config config.yaml --machine machine.json",
+		Long:          "podslice looks into what the kubelet's CPU and memory manager have given to pods,\ntells what they would give to others, and checks their configuration.\n\nExit codes: 0 all is well, 1 wrong use or input, 2 something is wrong.",
+		Example:       "  podslice plan -f pods.yaml --machine machine.json\n  podslice state show /var/lib/kubelet\n  podslice state verify /var/lib/kubelet\n  podslice validate --config config.yaml --machine machine.json",
 		Args:          cobra.NoArgs,
 		RunE:          help,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newMachine(), newState(), newValidate(), &cobra.Command{
+	if strings.HasPrefix(filepath.Base(invokedAs), "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl podslice"}
+	}
+	root.AddCommand(newPlan(), newMachine(), newState(), newValidate(), &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version, and the release of Kubernetes that it is for",
 		Example: "  podslice version",

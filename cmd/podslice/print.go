@@ -118,6 +118,15 @@ func plain(text string) string {
 	}, text)
 }
 
+// plainLines is plain for text of several lines.
+func plainLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = plain(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 func dash(text string) string {
 	if text == "" {
 		return "-"

@@ -23,11 +23,13 @@ const corpus = "../../test/upgrade/testdata"
 
 // TestScripts runs the scripts in testdata, in a folder of their own: "files DIR"
 // writes the state files of a case of the corpus there, "edit FILE" replaces text
-// in a file, "write FILE" writes one, "cat FILE" prints one, "ls DIR" lists a
+// in a file, "write FILE" writes one, "sys DIR" writes what Linux shows in /sys of a
+// small machine, which is then this one, "cat FILE" prints one, "ls DIR" lists a
 // folder, "run" runs command lines and tells what they print and their exit code.
 func TestScripts(t *testing.T) {
 	home, err := os.Getwd()
 	require.NoError(t, err)
+	t.Cleanup(func() { thisMachine = "/" })
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		dir := t.TempDir()
 		t.Chdir(dir)
@@ -67,7 +69,11 @@ func script(home string, d *datadriven.TestData) (string, error) {
 		}
 		return "", put(arg, text)
 	case "write":
-		return "", put(arg, []byte(d.Input))
+		// A line of dashes would end the input.
+		return "", put(arg, []byte(strings.ReplaceAll(d.Input, "|---", "---")))
+	case "sys":
+		thisMachine = arg
+		return "", writeSys(arg)
 	case "cat":
 		text, err := os.ReadFile(arg)
 		return string(text) + "\n", err
@@ -86,13 +92,25 @@ func script(home string, d *datadriven.TestData) (string, error) {
 		var all strings.Builder
 		for _, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
 			var out bytes.Buffer
-			code := run(strings.Fields(strings.TrimPrefix(line, "podslice ")), &out, &out)
+			code := run(words(strings.TrimPrefix(line, "podslice ")), &out, &out)
 			all.Write(out.Bytes())
 			fmt.Fprintf(&all, "exit code %d\n", code)
 		}
 		return all.String(), nil
 	}
 	return "", fmt.Errorf("no command %q", d.Cmd)
+}
+
+// words splits a command line as a shell does, as far as double quotes go.
+func words(line string) (all []string) {
+	for i, part := range strings.Split(line, `"`) {
+		if i%2 == 1 {
+			all = append(all, part)
+		} else {
+			all = append(all, strings.Fields(part)...)
+		}
+	}
+	return all
 }
 
 // lastWritten is when every file of a script was written.
@@ -129,6 +147,33 @@ func writeCase(corpus, name, dir string) error {
 			return fmt.Errorf("there is no case %q", f[2])
 		}
 		if err := put(filepath.Join(dir, file), []byte(content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSys writes what Linux shows in /sys of a machine with two NUMA nodes, each
+// with two cores of two threads. It has no hugepages, and no IDs of caches.
+func writeSys(dir string) error {
+	files := map[string]string{"cpu/online": "0-7"}
+	for cpu := range 8 {
+		topology := fmt.Sprintf("cpu/cpu%d/topology/", cpu)
+		files[topology+"core_id"] = fmt.Sprint(cpu % 4)
+		files[topology+"physical_package_id"] = fmt.Sprint(cpu % 4 / 2)
+	}
+	for node, row := range []string{"10 21", "21 10"} {
+		folder := fmt.Sprintf("node/node%d/", node)
+		files[folder+"cpulist"] = fmt.Sprintf("%d-%d,%d-%d", node*2, node*2+1, node*2+4, node*2+5)
+		files[folder+"meminfo"] = fmt.Sprintf("Node %d MemTotal: 16777216 kB", node)
+		files[folder+"distance"] = row
+	}
+	for name, text := range files {
+		name = filepath.Join(dir, "sys/devices/system", name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
 			return err
 		}
 	}

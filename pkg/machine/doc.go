@@ -2,7 +2,7 @@
 
 // Package machine describes machines as data: CPUs, caches, sockets, NUMA nodes
 // and their memory. A Machine is a value. It can be written down as YAML
-// (Parse, Write), derived from another one (Without), turned into what cAdvisor would
+// (Parse, Machine.YAML), derived from another one (Without), turned into what cAdvisor would
 // report of it (MachineInfo), and read back from such a report
 // (FromMachineInfo). Package catalog has machines of many shapes.
 //

@@ -128,7 +128,9 @@ func (m Machine) Without(offline cpuset.CPUSet) (Machine, error) {
 	for _, c := range m.CPUs {
 		used[c.Cache] = true
 	}
-	m.Caches = slices.DeleteFunc(slices.Clone(m.Caches), func(c Cache) bool { return !used[c.ID] })
+	if m.Caches = slices.DeleteFunc(slices.Clone(m.Caches), func(c Cache) bool { return !used[c.ID] }); len(m.Caches) == 0 {
+		m.Caches = nil // as of a machine that never had any
+	}
 	return m, nil
 }
 

@@ -48,7 +48,8 @@ type Options struct {
 	Emphasis func(text string) string
 }
 
-// Width is how many columns a line has, unless a single core needs more.
+// Width is how many columns a line has, unless the first line or a single core needs
+// more.
 const Width = 100
 
 // Draw writes the picture of m.

@@ -5,6 +5,7 @@ package picture
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -91,4 +92,40 @@ func marked(t *testing.T, marks []string) Options {
 	}
 	o.Legend = append(o.Legend, ". is free")
 	return o
+}
+
+// TestEveryCPU has every CPU marked once, and no line that is too long, whatever
+// CPUs are offline.
+func TestEveryCPU(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for _, name := range catalog.Names() {
+		m, err := catalog.Get(name)
+		require.NoError(t, err)
+		for _, share := range []int{0, 50, 2} {
+			var offline []int
+			for _, c := range m.CPUs[1:] {
+				if share > 0 && random.IntN(share) == 0 {
+					offline = append(offline, c.ID)
+				}
+			}
+			less := m
+			if len(offline) > 0 {
+				less, err = m.Without(cpuset.New(offline...))
+				require.NoError(t, err)
+			}
+			for _, width := range []int{1, 3} {
+				seen := map[int]int{}
+				out := draw(t, less, Options{
+					Mark:  func(cpu int) string { return strings.Repeat("@", 1+cpu%width) },
+					Paint: func(cpu int, mark string) string { seen[cpu]++; return "<" + mark + ">" },
+				})
+				require.Equal(t, len(less.CPUs), strings.Count(out, "<"))
+				require.Len(t, seen, len(less.CPUs))
+				out = draw(t, less, Options{Mark: func(cpu int) string { return strings.Repeat("@", 1+cpu%width) }})
+				for _, line := range strings.Split(out, "\n")[1:] {
+					require.LessOrEqual(t, len(line), Width+20, line)
+				}
+			}
+		}
+	}
 }

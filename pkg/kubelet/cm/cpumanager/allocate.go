@@ -64,7 +64,7 @@ func (m *manager) Allocate(ctx context.Context, pod *v1.Pod, container *v1.Conta
 	m.confirm(logger, plan)
 	m.mu.Unlock()
 	if plan.ExclusiveCPUs(wanted) == 0 {
-		if _, whole := m.content().GetPodCPUSet(plan.UID); whole && !hasSlice(container) {
+		if _, whole := m.content().GetPodCPUSet(plan.UID); whole && !podplan.HasCPUSlice(container) {
 			m.sharing.Store(containerKey{plan.UID, container.Name}, true)
 		}
 		m.tellIneligible(logger, plan, wanted, false)

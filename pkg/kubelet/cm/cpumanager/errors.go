@@ -6,7 +6,7 @@ import "github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 
 // ErrorSMTAlignment is the reason of pods that are refused with an
 // SMTAlignmentError.
-const ErrorSMTAlignment = "SMTAlignmentError"
+const ErrorSMTAlignment = cpuplan.ReasonSMTAlignment
 
 // SMTAlignmentError refuses a pod whose CPUs cannot be whole physical cores,
 // which the option full-pcpus-only asks for.

@@ -33,13 +33,7 @@ func (m *manager) HoldsPod(logger klog.Logger, pod *v1.Pod) (needs, holds bool) 
 	if m.node.HasRecord(m.view(), plan) || m.runningBefore[plan.UID] {
 		return true, true
 	}
-	if plan.Budget != nil && m.affinity.Name() == topologymanager.PodTopologyScope {
-		return plan.BudgetCPUs() > 0, false
-	}
-	for _, c := range plan.Containers {
-		needs = needs || plan.ExclusiveCPUs(c) > 0
-	}
-	return needs, false
+	return plan.NeedsCPUs(m.affinity.Name() == topologymanager.PodTopologyScope), false
 }
 
 // GetTopologyHints implements Manager.

@@ -17,9 +17,5 @@ func (m *manager) ContainerCPUNodes(podUID, containerName string) (numa.Set, boo
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	cpus, ok := m.view().Record(podUID).Containers[containerName]
-	if !ok || cpus.IsEmpty() {
-		return numa.Set{}, false
-	}
-	return m.node.Topology().NodesOf(cpus), true
+	return m.node.ContainerNodes(m.view(), podUID, containerName)
 }

@@ -11,7 +11,6 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
-	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
@@ -48,20 +47,18 @@ func (m *manager) LowerCPULimit(pod *v1.Pod, container *v1.Container, limit *res
 	if !known {
 		return limit
 	}
-	// By name: while a container is resized its resources are not the pod's.
-	most, limited := q.Most(container.Name)
-	if !limited {
-		return limit
-	}
+	var claimed int64
 	if utilfeature.DefaultFeatureGate.Enabled(features.DRANodeAllocatableResources) {
 		// What a claim adds to the container's limit it adds to the pod's.
-		claimed := resourcehelper.GetContainerDRAAllocations(pod, container.Name)
-		most += claimed.Cpu().MilliValue()
+		claims := resourcehelper.GetContainerDRAAllocations(pod, container.Name)
+		claimed = claims.Cpu().MilliValue()
 	}
-	if !limit.IsZero() && limit.MilliValue() <= most {
+	// By name: while a container is resized its resources are not the pod's.
+	lower := q.Lower(container.Name, limit.MilliValue(), claimed)
+	if lower == limit.MilliValue() {
 		return limit
 	}
-	return resource.NewMilliQuantity(most, resource.DecimalSI)
+	return resource.NewMilliQuantity(lower, resource.DecimalSI)
 }
 
 // quotas goes by what is recorded: a pod keeps its quotas when gates, scope or
@@ -80,7 +77,7 @@ func (m *manager) quotas(pod *v1.Pod, period time.Duration) (podplan.Quotas, boo
 		if !ok {
 			return podplan.Holding{}
 		}
-		return podplan.Holding{CPUs: cpus.Size(), Exclusive: isolationLevel(content, pod, specOf(pod, c.Name)) == cmqos.ResourceIsolationContainer}
+		return podplan.Holding{CPUs: cpus.Size(), Exclusive: isolationLevel(content, pod, specOf(pod, c.Name)) == podplan.IsolatedContainer}
 	}
 	return plan.Quotas(held, leastQuota(period))
 }
@@ -91,7 +88,7 @@ func leastQuota(period time.Duration) int64 {
 	if period <= 0 || !utilfeature.DefaultFeatureGate.Enabled(features.CPUCFSQuotaPeriod) {
 		period = 100 * time.Millisecond
 	}
-	return int64((time.Second + period - 1) / period)
+	return podplan.LeastQuota(period)
 }
 
 // specOf finds an init or application container, which must be there.

@@ -112,6 +112,10 @@ func (n *Node) slice(container string, left, better Set, count int) (Set, error)
 	return cpus, nil
 }
 
+// ReasonSMTAlignment is the reason of pods that are refused with an
+// SMTAlignmentError.
+const ReasonSMTAlignment = "SMTAlignmentError"
+
 // SMTAlignmentError refuses a request that whole physical cores cannot meet.
 type SMTAlignmentError struct {
 	// Container is empty when the pod's total is meant.
@@ -125,6 +129,9 @@ type SMTAlignmentError struct {
 	// number of whole cores has as many CPUs as requested.
 	NotEnough bool
 }
+
+// Type is the reason in the pod's status, which is the kubelet's.
+func (e *SMTAlignmentError) Type() string { return ReasonSMTAlignment }
 
 // Error starts with the sentence that the kubelet has for either case.
 func (e *SMTAlignmentError) Error() string {

@@ -27,6 +27,9 @@ func (n *Node) PlanContainer(s State, pod podplan.Pod, container podplan.Contain
 		return record, nil
 	}
 	if !record.Pod.IsEmpty() {
+		if count == 0 {
+			affinity = numa.Hint{Any: true} // it has none: it gave no hints
+		}
 		return n.PlanPod(s.With(pod.UID, record), pod, affinity)
 	}
 	if count == 0 {

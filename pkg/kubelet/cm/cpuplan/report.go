@@ -55,3 +55,10 @@ func (n *Node) Usage(s State) []numa.NodeUsage {
 	}
 	return usage
 }
+
+// ContainerNodes is the NUMA nodes of the CPUs that the container has for itself or
+// shares with others of its pod; false for one that has none.
+func (n *Node) ContainerNodes(s State, podUID, container string) (numa.Set, bool) {
+	cpus := s.Record(podUID).Containers[container]
+	return n.nodesOf(cpus), !cpus.IsEmpty()
+}

@@ -130,8 +130,10 @@ func (s Set) All() iter.Seq[int] {
 
 // first is the lowest ID, or -1 of an empty set.
 func (s Set) first() int {
-	for id := range s.All() {
-		return id
+	for i, w := range s.words {
+		if w != 0 {
+			return i*64 + bits.TrailingZeros64(w)
+		}
 	}
 	return -1
 }

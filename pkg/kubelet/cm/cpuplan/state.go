@@ -103,6 +103,9 @@ func (r Record) Without(container string) Record {
 // State.
 type State struct {
 	records map[string]Record
+	// assigned follows from the records. It is asked for in every step of an
+	// admission, so it is not added up each time.
+	assigned Set
 }
 
 // NewState returns a state with the given records, without the empty ones.
@@ -113,7 +116,7 @@ func NewState(records map[string]Record) State {
 			kept[uid] = r
 		}
 	}
-	return State{kept}
+	return State{kept, assignedOf(kept)}
 }
 
 // Record is what the pod holds; it is empty for a pod that holds nothing.
@@ -129,12 +132,16 @@ func (s State) With(podUID string, r Record) State {
 	if records == nil {
 		records = map[string]Record{}
 	}
+	before := records[podUID].CPUs()
 	if r.IsEmpty() {
 		delete(records, podUID)
 	} else {
 		records[podUID] = r
 	}
-	return State{records}
+	if cpus := r.CPUs(); before.IsSubsetOf(cpus) {
+		return State{records, s.assigned.Union(cpus)}
+	}
+	return State{records, assignedOf(records)} // another pod may hold what it gave up
 }
 
 // Without returns the state in which the pod holds nothing.
@@ -144,9 +151,11 @@ func (s State) Without(podUID string) State { return s.With(podUID, Record{}) }
 func (s State) Equals(o State) bool { return maps.EqualFunc(s.records, o.records, Record.Equals) }
 
 // Assigned is everything that any pod keeps from others.
-func (s State) Assigned() Set {
+func (s State) Assigned() Set { return s.assigned }
+
+func assignedOf(records map[string]Record) Set {
 	var all Set
-	for _, r := range s.records {
+	for _, r := range records {
 		all = all.Union(r.CPUs())
 	}
 	return all

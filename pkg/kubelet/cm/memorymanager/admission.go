@@ -157,13 +157,7 @@ func (m *manager) HoldsPod(_ klog.Logger, pod *v1.Pod) (needs, holds bool) {
 	if m.published().Holds(asked) || m.runningBefore[asked.UID] {
 		return true, true
 	}
-	if asked.Budget != nil && m.affinity.Name() == topologymanager.PodTopologyScope {
-		return len(asked.BudgetMemory()) > 0, false
-	}
-	for _, c := range asked.Containers {
-		needs = needs || len(asked.ExclusiveMemory(c)) > 0
-	}
-	return needs, false
+	return asked.NeedsMemory(m.affinity.Name() == topologymanager.PodTopologyScope), false
 }
 
 // LacksPod implements topologymanager.AllocationDropper.

@@ -15,29 +15,19 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
-// GetMemoryNUMANodes implements Manager. An init container that is not on
-// record any more, because the kubelet's own memory manager or an earlier
-// version let go of it, runs where its pod is.
+// GetMemoryNUMANodes implements Manager.
 func (m *manager) GetMemoryNUMANodes(logger klog.Logger, pod *v1.Pod, container *v1.Container) sets.Set[int] {
 	record := m.published().Records().Pod(string(pod.UID))
-	blocks := record.Containers[container.Name]
-	nodes := sets.New[int]()
-	for _, b := range blocks {
-		nodes.Insert(b.Nodes.List()...)
-	}
-	if len(blocks) == 0 && !record.IsEmpty() {
-		if asked, err := specOf(pod); err == nil {
-			c, _ := asked.Container(container.Name)
-			if c.Kind == podplan.StandardInit && len(asked.ExclusiveMemory(c)) > 0 {
-				nodes.Insert(record.Nodes().List()...)
-			}
-		}
-	}
-	if nodes.Len() == 0 {
+	if record.IsEmpty() {
 		return nil
 	}
-	logger.V(2).Info("Memory is bound to NUMA nodes", "pod", klog.KObj(pod), "containerName", container.Name, "numaNodes", sets.List(nodes))
-	return nodes
+	asked, _ := specOf(pod) // of one that cannot be read, what is recorded counts
+	nodes := record.BoundTo(asked, container.Name)
+	if nodes.IsEmpty() {
+		return nil
+	}
+	logger.V(2).Info("Memory is bound to NUMA nodes", "pod", klog.KObj(pod), "containerName", container.Name, "numaNodes", nodes.String())
+	return sets.New(nodes.List()...)
 }
 
 // GetAllocatableMemory implements Manager.
@@ -69,13 +59,7 @@ func (m *manager) GetPodMemory(podUID string) []state.Block {
 // turned off: its record tells.
 func (m *manager) GetResourceIsolationLevel(pod *v1.Pod, container *v1.Container) cmqos.ResourceIsolationLevel {
 	record := m.published().Records().Pod(string(pod.UID))
-	if len(record.Containers[container.Name]) == 0 {
-		return cmqos.ResourceIsolationHost
-	}
 	budget := record.Whole() ||
 		utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResourceManagers) && resourcehelper.IsPodLevelResourcesSet(pod)
-	if budget && !cmqos.IsContainerEquivalentQOSGuaranteed(container) {
-		return cmqos.ResourceIsolationPod
-	}
-	return cmqos.ResourceIsolationContainer
+	return cmqos.ResourceIsolationLevel(podplan.IsolationOf(len(record.Containers[container.Name]) > 0, budget, podplan.HasMemorySlice(container)))
 }

@@ -3,34 +3,24 @@
 package memorymanager
 
 import (
-	"fmt"
-
 	v1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
 	"k8s.io/kubernetes/pkg/features"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
 
-// specOf reads what the pod asks for. Pods that are not Guaranteed are not
-// read: whatever they ask for, they get nothing exclusive.
+// specOf reads what the pod asks for.
 func specOf(pod *v1.Pod) (podplan.Pod, error) { return specIf(pod, podLevel()) }
 
 // specIf is specOf with pods that state a budget managed or not.
 func specIf(pod *v1.Pod, podLevel bool) (podplan.Pod, error) {
-	facts := podplan.Facts{
+	return memplan.FromSpec(pod, podplan.Facts{
 		Guaranteed: v1qos.GetPodQOS(pod) == v1.PodQOSGuaranteed,
 		PodLevel:   podLevel,
-	}
-	if !facts.Guaranteed {
-		return podplan.Pod{UID: string(pod.UID), Name: pod.Namespace + "/" + pod.Name}, nil
-	}
-	asked, err := podplan.FromSpec(pod, facts)
-	if err != nil {
-		return podplan.Pod{}, fmt.Errorf("[memorymanager] failed to represent quantity as int64: %w", err)
-	}
-	return asked, nil
+	})
 }
 
 // podLevel says whether pods with a budget are managed.

@@ -95,3 +95,17 @@ func reuseInit(pod podplan.Pod, record PodRecord, name string, blocks []Block) P
 	}
 	return record
 }
+
+// BoundTo is the NUMA nodes that the container's memory is bound to, none if it
+// may lie anywhere. An init container with memory of its own that is not on record
+// any more, because the kubelet's own memory manager or an earlier version let go
+// of it, runs where its pod is.
+func (p PodRecord) BoundTo(pod podplan.Pod, name string) numa.Set {
+	if blocks := p.Containers[name]; len(blocks) > 0 {
+		return nodesOf(blocks)
+	}
+	if c, ok := pod.Container(name); ok && c.Kind == podplan.StandardInit && len(pod.ExclusiveMemory(c)) > 0 {
+		return p.Nodes()
+	}
+	return numa.Set{}
+}

@@ -83,8 +83,8 @@ type tenant struct {
 // ledger makes the ledger of a resource, without what the tenant has ended.
 func (h Host) ledger(resource string, t tenant) *ledger {
 	l := &ledger{capacities: h.machine.capacities(resource)}
-	pods := map[string]PodRecord{}
-	charges := map[string][]charge{}
+	pods := make([]PodRecord, 0, h.records.Len())
+	charges := make([][]charge, 0, h.records.Len()) // of each pod
 	var all, unsplit []charge
 	for uid, pod := range h.records.All() {
 		if uid == t.uid {
@@ -95,20 +95,19 @@ func (h Host) ledger(resource string, t tenant) *ledger {
 			parts = chargesOf(pod, resource, h.machine.ids)
 			unsplit = append(unsplit, parts...)
 		}
-		pods[uid], charges[uid] = pod, parts
+		pods, charges = append(pods, pod), append(charges, parts)
 		all = append(all, parts...)
 	}
 	l.charges = joined(all)
 	for _, c := range joined(unsplit) {
 		l.claims = append(l.claims, claim{c.nodes, c.size, except(l.charges, c)})
 	}
-	for uid := range h.records.All() {
-		pod := pods[uid]
+	for i, pod := range pods {
 		if !pod.hasClaimsOfItsOwn() {
 			continue
 		}
 		others := l.charges
-		for _, c := range charges[uid] {
+		for _, c := range charges[i] {
 			others = except(others, c)
 		}
 		l.claims = append(l.claims, pod.claims(resource, others)...)

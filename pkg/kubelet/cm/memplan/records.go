@@ -153,8 +153,18 @@ func (r Records) All() iter.Seq2[string, PodRecord] {
 func (r Records) With(uid string, pod PodRecord) Records {
 	pods := make(map[string]PodRecord, len(r.pods)+1)
 	maps.Copy(pods, r.pods)
-	pods[uid] = pod
-	return NewRecords(pods)
+	uids := r.uids
+	at, there := slices.BinarySearch(uids, uid)
+	switch {
+	case pod.IsEmpty() && there:
+		uids = slices.Concat(uids[:at], uids[at+1:])
+	case !pod.IsEmpty() && !there:
+		uids = slices.Concat(uids[:at], []string{uid}, uids[at:])
+	}
+	if pods[uid] = pod; pod.IsEmpty() {
+		delete(pods, uid)
+	}
+	return Records{pods: pods, uids: uids}
 }
 
 // Keep returns the records of the pods and containers for which keep answers

@@ -34,7 +34,7 @@ func (r Resource) staysTogether() bool {
 
 // together returns the nodes that the rule chooses; false where it does not
 // apply.
-func (w *workspace) together(all Set, resources []Resource, opts MergeOptions) (Set, bool) {
+func (w *workspace) together(all Set, resources []Resource, opts MergeOptions, but Set) (Set, bool) {
 	w.demanding, w.apart = w.demanding[:0], w.apart[:0]
 	for _, r := range resources {
 		switch list := r.choices(); {
@@ -47,7 +47,7 @@ func (w *workspace) together(all Set, resources []Resource, opts MergeOptions) (
 			w.apart = append(w.apart, list)
 		}
 	}
-	best := picker{distances: opts.Locality, tieBreak: opts.TieBreak, usage: opts.Usage}
+	best := picker{but: but, distances: opts.Locality, tieBreak: opts.TieBreak, usage: opts.Usage}
 	best.elsewhere = &elsewhere{all: all, distances: opts.Locality, lists: w.apart}
 	w.common(w.demanding, false, func(s Set) {
 		if s.IsSubsetOf(all) {

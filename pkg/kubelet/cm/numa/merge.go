@@ -23,26 +23,38 @@ type MergeOptions struct {
 // common it is the set of all nodes, not preferred; Objections says why a
 // result is not preferred.
 func Merge(all Set, resources []Resource, opts MergeOptions) Hint {
+	hint, found := merge(all, resources, opts, Set{})
+	if !found {
+		hint.Nodes = all
+	}
+	return hint
+}
+
+// RunnerUp is what Merge would find if the mask were not there, and whether there
+// is anything. What merges of many nodes leave out (reach.go) it leaves out as well.
+func RunnerUp(all Set, resources []Resource, opts MergeOptions, mask Set) (Hint, bool) {
+	return merge(all, resources, opts, mask)
+}
+
+// merge finds the best affinity but one.
+func merge(all Set, resources []Resource, opts MergeOptions, but Set) (best Hint, found bool) {
 	w := newWorkspace()
 	defer w.release()
 	lists := w.choices(resources, opts.SingleNode)
 
-	narrowest := picker{distances: opts.Distances, tieBreak: opts.TieBreak, usage: opts.Usage}
+	narrowest := picker{but: but, distances: opts.Distances, tieBreak: opts.TieBreak, usage: opts.Usage}
 	w.preferred(lists, all, &narrowest)
 	if narrowest.found {
-		return Hint{Nodes: narrowest.best, Preferred: true}
+		return Hint{Nodes: narrowest.best, Preferred: true}, true
 	}
 	if opts.Locality != nil && !opts.SingleNode {
-		if nodes, ok := w.together(all, resources, opts); ok {
-			return Hint{Nodes: nodes}
+		if nodes, ok := w.together(all, resources, opts, but); ok {
+			return Hint{Nodes: nodes}, true
 		}
 	}
-	best := picker{target: neededSize(lists), distances: opts.Distances, tieBreak: opts.TieBreak, usage: opts.Usage}
-	w.reachable(lists, all, &best)
-	if !best.found {
-		best.best = all
-	}
-	return Hint{Nodes: best.best}
+	other := picker{but: but, target: neededSize(lists), distances: opts.Distances, tieBreak: opts.TieBreak, usage: opts.Usage}
+	w.reachable(lists, all, &other)
+	return Hint{Nodes: other.best}, other.found
 }
 
 var (
@@ -103,6 +115,7 @@ func nearestTo(target, size int) int {
 // size, then the smallest mean distance, then those nearest to elsewhere, then
 // what the tie-break says, then the smallest number.
 type picker struct {
+	but       Set // is not taken
 	target    int
 	distances *Distances
 	elsewhere *elsewhere
@@ -117,7 +130,7 @@ type picker struct {
 }
 
 func (p *picker) offer(s Set) {
-	if s.IsEmpty() || p.found && s == p.best {
+	if s.IsEmpty() || s == p.but || p.found && s == p.best {
 		return
 	}
 	order := -1 // as cmp.Compare: s against the best

@@ -122,8 +122,11 @@ func (a *admission) decide(container string) (numa.Hint, error) {
 	if d.Admit || a.held {
 		return d.Affinity, nil
 	}
-	refusal := &AffinityRefusal{Scope: a.scope, Containers: len(a.InitContainers) + len(a.Containers), Container: container, Affinity: d.Affinity, Objections: d.Objections}
-	if p, ok := a.decider.(Policy); ok {
+	refusal := &AffinityRefusal{Scope: a.scope, PodLevel: a.PodLevel, Containers: len(a.InitContainers) + len(a.Containers), Container: container, Affinity: d.Affinity, Objections: d.Objections}
+	if p, ok := a.decider.(interface {
+		Strictness() Strictness
+		Nodes() numa.Set
+	}); ok {
 		refusal.Strictness, refusal.Nodes = p.Strictness(), p.Nodes()
 	}
 	for i, p := range a.providers {

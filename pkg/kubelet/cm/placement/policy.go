@@ -85,6 +85,26 @@ type Decision struct {
 // Aligns reports whether hints are of use to the policy at all.
 func (p Policy) Aligns() bool { return p.strictness != None && p.strictness != "" }
 
+// RunnerUp is the affinity that came next after the one of the decision, and
+// whether there is any.
+func (p Policy) RunnerUp(resources []numa.Resource, usage func() *numa.Usage, d Decision) (numa.Hint, bool) {
+	if !p.Aligns() || d.Affinity.Any {
+		return numa.Hint{}, false
+	}
+	return numa.RunnerUp(p.nodes, resources, p.mergeOptions(usage), d.Affinity.Nodes)
+}
+
+func (p Policy) mergeOptions(usage func() *numa.Usage) numa.MergeOptions {
+	opts := numa.MergeOptions{
+		SingleNode: p.strictness == SingleNUMANode,
+		Distances:  p.options.Closest, Locality: p.options.Locality, TieBreak: p.options.TieBreak,
+	}
+	if usage != nil && opts.TieBreak != numa.Lowest {
+		opts.Usage = usage()
+	}
+	return opts
+}
+
 // Decide merges the hints and applies the policy to the result. It asks for the
 // usage of the nodes only if that can make a difference; nil stands for an idle
 // machine.
@@ -93,13 +113,7 @@ func (p Policy) Decide(resources []numa.Resource, usage func() *numa.Usage) Deci
 		return Decision{Affinity: numa.Hint{Any: true}, Admit: true}
 	}
 	single := p.strictness == SingleNUMANode
-	opts := numa.MergeOptions{
-		SingleNode: single, Distances: p.options.Closest, Locality: p.options.Locality, TieBreak: p.options.TieBreak,
-	}
-	if usage != nil && opts.TieBreak != numa.Lowest {
-		opts.Usage = usage()
-	}
-	affinity := numa.Merge(p.nodes, resources, opts)
+	affinity := numa.Merge(p.nodes, resources, p.mergeOptions(usage))
 	d := Decision{Affinity: affinity, Admit: affinity.Preferred || p.strictness == BestEffort}
 	if !d.Admit {
 		d.Objections = numa.Objections(p.nodes, resources, single)

@@ -14,6 +14,8 @@ import (
 // hints led to. It has every fact as a value; Details writes them as one line.
 type AffinityRefusal struct {
 	Scope Scope
+	// PodLevel is set for a pod with pod-level resources.
+	PodLevel bool
 	// Strictness and Nodes are of the policy; zero if it was not one of ours.
 	Strictness Strictness
 	Nodes      numa.Set

@@ -143,6 +143,9 @@ type EmptyPoolError struct {
 	Init bool
 }
 
+// Type is the reason in the pod's status, which is the kubelet's.
+func (e *EmptyPoolError) Type() string { return "EmptyPodSharedPoolError" }
+
 // Error starts with the sentence that the kubelet's node e2e tests look for.
 func (e *EmptyPoolError) Error() string {
 	var sentence string

@@ -5,6 +5,7 @@ package podplan
 import (
 	"slices"
 	"sort"
+	"time"
 )
 
 // Holding is what a container has been given.
@@ -37,6 +38,24 @@ func (q Quotas) Most(container string) (milliCPU int64, limited bool) {
 	}
 	return milliCPU, milliCPU > 0
 }
+
+// Lower is what a container's quota is made from, in thousandths of a CPU, where
+// limit is what it would be made from otherwise, 0 for nothing. Claimed is what
+// is added to the container's limit and to the pod's besides.
+func (q Quotas) Lower(container string, limit, claimed int64) int64 {
+	most, limited := q.Most(container)
+	if !limited {
+		return limit
+	}
+	if most += claimed; limit != 0 && limit <= most {
+		return limit
+	}
+	return most
+}
+
+// LeastQuota is the least that the kernel can be told, 1 ms in each period, in
+// thousandths of a CPU.
+func LeastQuota(period time.Duration) int64 { return int64((time.Second + period - 1) / period) }
 
 // Quotas divides what the exclusive containers leave of the budget among those
 // that share. least is the smallest quota that the kernel can be told, in

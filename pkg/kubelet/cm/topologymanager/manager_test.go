@@ -329,7 +329,7 @@ func TestErrors(t *testing.T) {
 		{&TopologyAffinityError{facts: "cpu: 8"}, "Resources cannot be allocated with Topology locality: cpu: 8"},
 		{NewPodLevelTopologyAffinityError(""), "Pod Scope Resources cannot be allocated with Topology locality"},
 		{NewPodLevelTopologyAffinityError("sentence"), "Pod Scope sentence"},
-		{&PodLevelTopologyAffinityError{message: "sentence", facts: "cpu: 8"}, "Pod Scope sentence: cpu: 8"},
+		{&PodLevelTopologyAffinityError{sentence: "Pod Scope sentence", facts: "cpu: 8"}, "Pod Scope sentence: cpu: 8"},
 	} {
 		var reason interface{ Type() string }
 		if !errors.As(c.err, &reason) || reason.Type() != ErrorTopologyAffinity || c.err.Error() != c.want {

@@ -5,7 +5,6 @@ package topologymanager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -106,7 +105,7 @@ func (s *scope) Admit(ctx context.Context, pod *v1.Pod, operation lifecycle.Oper
 		s.admitted.add(pod)
 	}
 	if err != nil {
-		err = s.refusal(a.logger, podLevel, err)
+		err = refusal(a.logger, err)
 		a.logger.V(2).Info("Pod refused", "scope", s.Name(), "reason", err.Error())
 	} else if s.kind != placement.ScopeNone && !request.Resize {
 		for container := range request.All() {
@@ -119,7 +118,7 @@ func (s *scope) Admit(ctx context.Context, pod *v1.Pod, operation lifecycle.Oper
 
 // refusal turns the core's error into the one for the pod's status, and logs
 // what the status has no place for.
-func (s *scope) refusal(logger klog.Logger, podLevel bool, err error) error {
+func refusal(logger klog.Logger, err error) error {
 	logUndone(logger, err)
 	var resize *placement.ResizeRefusal
 	if errors.As(err, &resize) {
@@ -127,23 +126,12 @@ func (s *scope) refusal(logger klog.Logger, podLevel bool, err error) error {
 	}
 	var affinity *placement.AffinityRefusal
 	if errors.As(err, &affinity) {
-		facts := affinity.Details()
-		switch {
-		case podLevel && s.kind == placement.ScopePod:
-			return &PodLevelTopologyAffinityError{message: podLevelInPodScope, facts: facts}
-		case podLevel:
-			return &PodLevelTopologyAffinityError{message: podLevelContainerScope, facts: facts}
+		if affinity.PodLevel {
+			return &PodLevelTopologyAffinityError{sentence: affinity.Sentence(), facts: affinity.Details()}
 		}
-		return &TopologyAffinityError{facts: facts}
+		return &TopologyAffinityError{facts: affinity.Details()}
 	}
-	var provider *placement.ProviderRefusal
-	if errors.As(err, &provider) {
-		if provider.Commit {
-			return fmt.Errorf("the allocation could not be recorded: %w", provider.Err)
-		}
-		return provider.Err // the provider's own words and type, nothing around them
-	}
-	return err
+	return placement.Cause(err)
 }
 
 func logUndone(logger klog.Logger, err error) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/cpuset"
+
+	"github.com/podslice/podslice/pkg/machine"
+)
+
+// notes is what is to be said about a source, one sentence for each subject: the
+// first one said is the most exact.
+type notes struct {
+	texts []string
+	said  map[string]bool
+}
+
+// The subjects that lacks speaks about unless the reader has.
+const (
+	aboutMemory, aboutHugePages, aboutDistances, aboutCaches = "memory", "hugepages", "distances", "caches"
+)
+
+func (n *notes) add(about, format string, args ...any) {
+	if n.said == nil {
+		n.said = map[string]bool{}
+	}
+	if n.said[about] {
+		return
+	}
+	n.said[about] = true
+	n.texts = append(n.texts, fmt.Sprintf(format, args...))
+}
+
+// lacks says what the machine as it was read does not have and a source of its
+// kind could have told.
+func (n *notes) lacks(name string, m machine.Machine) {
+	if m.Memory() == 0 {
+		n.add(aboutMemory, "%s tells no memory; nothing that asks for memory fits", name)
+	}
+	if len(m.Nodes) > 1 && m.Nodes[0].Distances == nil {
+		n.add(aboutDistances, "%s tells no distances between the NUMA nodes", name)
+	}
+	var without []int
+	for _, c := range m.CPUs {
+		if c.Cache == machine.NoCache {
+			without = append(without, c.ID)
+		}
+	}
+	if len(without) > 0 {
+		n.add(aboutCaches, "%s tells no last-level cache of the CPUs %s; the CPU manager takes their socket for it", name, cpuset.New(without...))
+	}
+}
+
+// lacksHugePages is for sources that list pools of hugepages even if they are
+// empty.
+func (n *notes) lacksHugePages(name string, m machine.Machine) {
+	if !slices.ContainsFunc(m.Nodes, func(node machine.Node) bool { return len(node.HugePages) > 0 }) {
+		n.add(aboutHugePages, "%s tells no hugepages of the NUMA nodes", name)
+	}
+}
