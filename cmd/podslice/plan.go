@@ -137,7 +137,9 @@ func (f *planFlags) readConfig(cmd *cobra.Command, m machine.Machine, note func(
 			return nil, err
 		}
 		if f.strict {
-			config.Strict()
+			if err := config.Strict(); err != nil {
+				return nil, err
+			}
 		}
 		for _, finding := range config.Overlooked {
 			note(f.config + ": " + finding.String())

@@ -43,7 +43,7 @@ known here.`,
 				return err
 			}
 			if strict {
-				c.Strict()
+				_ = c.Strict() // the findings tell it
 			}
 			m, err := readMachine(cmd, from)
 			if err != nil {

@@ -4,6 +4,7 @@ package nodeconfig
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,7 @@ func (c *Config) setDefaults() {
 	case k.EvictionHard == nil:
 		k.EvictionHard = defaultEvictionHard
 	case *k.MergeDefaultEvictionSettings:
+		k.EvictionHard = maps.Clone(k.EvictionHard)
 		for signal, threshold := range defaultEvictionHard {
 			if _, ok := k.EvictionHard[signal]; !ok {
 				k.EvictionHard[signal] = threshold

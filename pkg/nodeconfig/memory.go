@@ -13,6 +13,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/machine"
 )
 
 var memoryPolicies = []string{memplan.PolicyNone, memplan.PolicyStatic}
@@ -82,6 +83,29 @@ func (c *Config) configureMemory(n *Node, kept reserves) (found Findings) {
 	}
 	found.orElse("reservedMemory", err)
 	return found
+}
+
+// MemoryOf is the machine's memory with what reservedMemory keeps of it, under any
+// policy and whether or not it adds up. It fails for what cannot be kept there.
+func (c *Config) MemoryOf(m machine.Machine) (memplan.Machine, error) {
+	specs := specsOf(m)
+	for _, r := range c.Kubelet.ReservedMemory {
+		i := slices.IndexFunc(specs, func(s memplan.NodeSpec) bool { return s.ID == int(r.NumaNode) })
+		if i < 0 {
+			return memplan.Machine{}, fmt.Errorf("reservedMemory: the machine has no NUMA node %d", r.NumaNode)
+		}
+		if specs[i].Reserved == nil {
+			specs[i].Reserved = map[string]uint64{}
+		}
+		for name, quantity := range r.Limits {
+			bytes, whole := quantity.AsInt64()
+			if !whole || bytes < 0 {
+				return memplan.Machine{}, fmt.Errorf("reservedMemory: NUMA node %d: %s of %s is not a whole number of bytes, or negative", r.NumaNode, quantity.String(), name)
+			}
+			specs[i].Reserved[string(name)] = uint64(bytes)
+		}
+	}
+	return memplan.NewMachine(specs)
 }
 
 // lacking says so if the machine has no pages of that kind on the node.

@@ -9,15 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -77,24 +73,40 @@ func Read(file string, text []byte) (*Config, error) {
 	if err := c.decode(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	c.complete()
+	return c, nil
+}
+
+// New is the configuration of a kubelet with the given one.
+func New(file string, given kubeletconfig.KubeletConfiguration) *Config {
+	c := &Config{File: file, Kubelet: given}
+	c.complete()
+	return c
+}
+
+// complete fills in what the kubelet takes where the configuration says nothing.
+func (c *Config) complete() {
 	c.setDefaults()
 	c.Gates, c.gatesFound = newGates(c.Kubelet.FeatureGates)
-	return c, nil
 }
 
 // Default is the configuration of a kubelet that is told nothing.
 func Default() *Config {
-	c := &Config{File: "the kubelet's defaults"}
-	c.setDefaults()
-	c.Gates, c.gatesFound = newGates(nil)
-	return c
+	return New("the kubelet's defaults", kubeletconfig.KubeletConfiguration{})
 }
 
-// Strict turns what the kubelet overlooks into errors.
-func (c *Config) Strict() {
+// Strict makes errors of what the kubelet overlooks, and returns them as one, nil
+// if there is nothing. The kubelet would start all the same.
+func (c *Config) Strict() error {
+	var texts []string
 	for i := range c.Overlooked {
 		c.Overlooked[i].Severity = Error
+		texts = append(texts, c.Overlooked[i].String())
 	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", c.File, strings.Join(texts, "; "))
 }
 
 // strict and lenient are the two decoders of the kubelet: it takes what the
@@ -112,7 +124,7 @@ func (c *Config) decode(text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("it is empty")
 	}
-	if err := quantity.CheckAll(text); err != nil {
+	if err := checkAmounts(text); err != nil {
 		return err
 	}
 	object, _, err := lenient.Decode(text, nil, nil)
@@ -123,7 +135,7 @@ func (c *Config) decode(text []byte) error {
 		return errors.New("it is no mapping of fields, or its kind or apiVersion is no text")
 	}
 	if err != nil {
-		return explain(text, err)
+		return explain(err)
 	}
 	read, ok := object.(*kubeletconfig.KubeletConfiguration)
 	if !ok {
@@ -144,6 +156,26 @@ func (c *Config) decode(text []byte) error {
 		}
 	}
 	return nil
+}
+
+// checkAmounts fails for amounts of reservedMemory that cannot be read, or that
+// take the decoder for ever; it does not name the field.
+func checkAmounts(text []byte) error {
+	if !json.Valid(text) {
+		var err error
+		if text, err = yaml.YAMLToJSON(text); err != nil {
+			return nil // the decoder tells it
+		}
+	}
+	fields := map[string]json.RawMessage{}
+	if json.Unmarshal(text, &fields) != nil || fields["reservedMemory"] == nil {
+		return nil
+	}
+	document, err := json.Marshal(map[string]json.RawMessage{"reservedMemory": fields["reservedMemory"]})
+	if err != nil {
+		return err
+	}
+	return quantity.Check(document)
 }
 
 // fieldsOf are the fields of a configuration as they are written.
@@ -204,26 +236,13 @@ func fieldNames(yield func(string) bool) {
 var otherType = regexp.MustCompile(`cannot unmarshal (\S+) into Go struct field \S*?\.(\S+) of type (\S+)$`)
 
 // explain says what the decoders mean, where they do not say it well.
-func explain(text []byte, err error) error {
+func explain(err error) error {
 	if m := otherType.FindStringSubmatch(err.Error()); m != nil {
 		advice := ""
 		if m[3] == "string" && (m[1] == "bool" || m[1] == "number") {
 			advice = "; put it in quotes"
 		}
 		return fmt.Errorf("%s: a value is a %s, but must be of type %s%s", m[2], m[1], m[3], advice)
-	}
-	// Errors of quantities do not name the field.
-	reserved, _ := fieldsOf(text)["reservedMemory"].([]any)
-	for i, one := range reserved {
-		fields, _ := one.(map[string]any)
-		limits, _ := fields["limits"].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(limits)) {
-			if q, ok := limits[name].(string); ok {
-				if _, err := resource.ParseQuantity(q); err != nil {
-					return fmt.Errorf("%s: %q is no quantity: %w", limitField(i, v1.ResourceName(name)), q, err)
-				}
-			}
-		}
 	}
 	return fmt.Errorf("it cannot be read as a KubeletConfiguration: %w", err)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/quantity"
 )
 
 const memoryAvailable = "memory.available"
@@ -152,13 +153,13 @@ func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserv
 	}{{"kubeReserved", kube, &r.kube}, {"systemReserved", system, &r.system}} {
 		*list.into = v1.ResourceList{}
 		for _, name := range slices.Sorted(maps.Keys(list.values)) {
-			quantity, err := reservedQuantity(name, list.values[name])
+			amount, err := reservedQuantity(name, list.values[name])
 			if err != nil {
 				found.refuse(list.field+"."+name, "", "%v", err)
 				r.unknown[v1.ResourceName(name)] = true
 				continue
 			}
-			(*list.into)[v1.ResourceName(name)] = quantity
+			(*list.into)[v1.ResourceName(name)] = amount
 		}
 	}
 	for _, signal := range slices.Sorted(maps.Keys(k.EvictionHard)) {
@@ -180,18 +181,18 @@ func reservedQuantity(name, text string) (resource.Quantity, error) {
 	default:
 		return resource.Quantity{}, fmt.Errorf("of %q nothing can be reserved, only of cpu, memory, ephemeral-storage and pid", name)
 	}
-	quantity, err := resource.ParseQuantity(text)
+	amount, err := quantity.Parse(text)
 	if err != nil {
-		return quantity, fmt.Errorf("%q is no quantity: %w", text, err)
+		return amount, fmt.Errorf("it is %.80q: %w", text, err)
 	}
-	if quantity.Sign() < 0 {
-		return quantity, fmt.Errorf("it is %s, but nothing negative can be reserved", text)
+	if amount.Sign() < 0 {
+		return amount, fmt.Errorf("it is %s, but nothing negative can be reserved", text)
 	}
 	if v1.ResourceName(name) == v1.ResourceCPU {
 		// The kubelet rounds to thousandths of a CPU.
-		quantity.SetMilli((quantity.ScaledValue(resource.Micro) + 500) / 1000)
+		amount.SetMilli((amount.ScaledValue(resource.Micro) + 500) / 1000)
 	}
-	return quantity, nil
+	return amount, nil
 }
 
 // evictionQuantity reads a threshold. It is nil when the kubelet ignores it, and
@@ -215,14 +216,24 @@ func evictionQuantity(signal, text string, memory resource.Quantity) (*resource.
 		}
 		return resource.NewQuantity(int64(float64(memory.Value())*float64(share)), resource.BinarySI), nil
 	}
-	quantity, err := resource.ParseQuantity(text)
+	amount, err := quantity.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is neither a quantity nor a percentage: %w", text, err)
+		return nil, fmt.Errorf("it is %.80q, which is no percentage: %w", text, err)
 	}
-	if quantity.Sign() <= 0 {
+	if amount.Sign() <= 0 {
 		return nil, fmt.Errorf("it is %s, but must be more than 0", text)
 	}
-	return &quantity, nil
+	return &amount, nil
+}
+
+// ReservedSystemCPUs is the CPUs that the configuration names as reserved; an
+// amount alone does not say which. It fails for what is no list of CPUs.
+func (c *Config) ReservedSystemCPUs() (cpuplan.Set, error) {
+	cpus, err := parseCPUs(c.Kubelet.ReservedSystemCPUs)
+	if err != nil {
+		return cpuplan.Set{}, fmt.Errorf("reservedSystemCPUs: %q is no list of CPUs: %w", c.Kubelet.ReservedSystemCPUs, err)
+	}
+	return cpuplan.NewSet(cpus.UnsortedList()...), nil
 }
 
 // parseCPUs reads a list of CPUs as the kubelet does, except that it does not make

@@ -40,10 +40,10 @@ func TestScripts(t *testing.T) {
 				if err != nil {
 					return err.Error() + "\n"
 				}
-				if d.HasArg("strict") {
-					c.Strict()
-				}
 				var out strings.Builder
+				if d.HasArg("strict") {
+					fmt.Fprintln(&out, c.Strict())
+				}
 				for _, f := range c.Validate(m) {
 					fmt.Fprintf(&out, "%s: %s: %s\n", f.Severity, f.Field, f.Message)
 					if f.Fix != "" {

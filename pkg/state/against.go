@@ -6,29 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
-
-	kubeletconfig "k8s.io/kubelet/config/v1beta1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
-	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
 	"github.com/podslice/podslice/pkg/machine"
-	"github.com/podslice/podslice/pkg/quantity"
+	"github.com/podslice/podslice/pkg/nodeconfig"
 )
-
-// gate is the feature gate for pods that are allocated as a whole.
-const gate = "PodLevelResourceManagers"
 
 // Against is what files are held against. What is nil or empty is not known.
 type Against struct {
 	Machine *machine.Machine
-	Config  *kubeletconfig.KubeletConfiguration
+	Config  *nodeconfig.Config
 	// ConfigFile is the configuration's name for messages.
 	ConfigFile string
 	// Release is the release of Kubernetes that is to start on the files: one of
@@ -40,25 +33,15 @@ type Against struct {
 func Releases() []string { return []string{"1.35", "1.36", "1.37"} }
 
 // LoadConfig reads a KubeletConfiguration in YAML or JSON.
-func LoadConfig(path string) (*kubeletconfig.KubeletConfiguration, error) {
-	text, err := readBounded(path)
+func LoadConfig(path string) (*nodeconfig.Config, error) {
+	c, err := nodeconfig.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := quantity.CheckAll(text); err != nil {
+	if _, err := c.ReservedSystemCPUs(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	var config kubeletconfig.KubeletConfiguration
-	if err := yaml.Unmarshal(text, &config); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if config.Kind != "KubeletConfiguration" {
-		return nil, fmt.Errorf("%s: its kind is %q, not %q", path, config.Kind, "KubeletConfiguration")
-	}
-	if _, err := parseCPUs(config.ReservedSystemCPUs); err != nil {
-		return nil, fmt.Errorf("%s: reservedSystemCPUs: %w", path, err)
-	}
-	return &config, nil
+	return c, nil
 }
 
 // readBounded reads a file, or what comes through a pipe.
@@ -99,15 +82,19 @@ func (a Against) online() (cpuplan.Set, bool) {
 // reserved is the CPUs that the configuration names as reserved; an amount alone
 // does not say which.
 func (a Against) reserved() (cpuplan.Set, bool) {
-	if a.Config == nil || a.Config.ReservedSystemCPUs == "" {
+	if a.Config == nil || a.Config.Kubelet.ReservedSystemCPUs == "" {
 		return cpuplan.Set{}, false
 	}
-	set, _ := parseCPUs(a.Config.ReservedSystemCPUs) // LoadConfig has read it
+	set, _ := a.Config.ReservedSystemCPUs() // LoadConfig has read it
 	return set, true
 }
 
 func (a Against) strict() bool {
-	return a.Config != nil && a.Config.CPUManagerPolicyOptions["strict-cpu-reservation"] == "true"
+	if a.Config == nil {
+		return false
+	}
+	on, _ := strconv.ParseBool(a.Config.Kubelet.CPUManagerPolicyOptions[cpuplan.OptionStrictReservation]) // off, if it is nonsense
+	return on
 }
 
 // cpuPolicy and memoryPolicy are the configured ones, or "" when not known.
@@ -115,56 +102,25 @@ func (a Against) cpuPolicy() string {
 	if a.Config == nil {
 		return ""
 	}
-	if a.Config.CPUManagerPolicy == "" {
-		return "none"
-	}
-	return a.Config.CPUManagerPolicy
+	return a.Config.Kubelet.CPUManagerPolicy
 }
 
 func (a Against) memoryPolicy() string {
 	if a.Config == nil {
 		return ""
 	}
-	if a.Config.MemoryManagerPolicy == "" {
-		return "None"
-	}
-	return a.Config.MemoryManagerPolicy
+	return a.Config.Kubelet.MemoryManagerPolicy
 }
 
 // gateOn is whether pods are allocated as a whole; without a configuration the
 // default of every release, off.
-func (a Against) gateOn() bool { return a.Config != nil && a.Config.FeatureGates[gate] }
+func (a Against) gateOn() bool {
+	return a.Config != nil && a.Config.Gates.On(nodeconfig.PodLevelResourceManagers)
+}
 
 // memory is the machine's memory with the reservation of the configuration. It is
 // known when both are.
-func (a Against) memory() (memplan.Machine, error) {
-	reserved := map[int]map[string]uint64{}
-	for _, r := range a.Config.ReservedMemory {
-		id := int(r.NumaNode)
-		if reserved[id] == nil {
-			reserved[id] = map[string]uint64{}
-		}
-		for name, amount := range r.Limits {
-			if amount.Value() < 0 {
-				return memplan.Machine{}, fmt.Errorf("reservedMemory: NUMA node %d: %s is negative", id, name)
-			}
-			reserved[id][string(name)] = uint64(amount.Value())
-		}
-	}
-	var specs []memplan.NodeSpec
-	for _, n := range a.Machine.Nodes {
-		spec := memplan.NodeSpec{ID: n.ID, Memory: n.Memory, HugePages: map[string]uint64{}, Reserved: reserved[n.ID]}
-		for _, h := range n.HugePages {
-			spec.HugePages["hugepages-"+numa.Bytes(h.PageSize)] = h.PageSize * h.Pages
-		}
-		delete(reserved, n.ID)
-		specs = append(specs, spec)
-	}
-	for _, id := range slices.Sorted(maps.Keys(reserved)) {
-		return memplan.Machine{}, fmt.Errorf("reservedMemory: the machine has no NUMA node %d", id)
-	}
-	return memplan.NewMachine(specs)
-}
+func (a Against) memory() (memplan.Machine, error) { return a.Config.MemoryOf(*a.Machine) }
 
 // memoryKnown is memory where it is known.
 func (a Against) memoryKnown() (memplan.Machine, bool) {
@@ -180,6 +136,5 @@ func (a Against) bareMemory() (memplan.Machine, error) {
 	if a.Machine == nil {
 		return memplan.Machine{}, errors.New("the machine is not known")
 	}
-	a.Config = &kubeletconfig.KubeletConfiguration{}
-	return a.memory()
+	return nodeconfig.Default().MemoryOf(*a.Machine)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nodeconfig"
 	"github.com/podslice/podslice/pkg/state/statetest"
 )
 
@@ -41,11 +42,11 @@ func corpusAgainst(t testing.TB, gateOn bool) Against {
 	require.NoError(t, json.Unmarshal(text, &cases))
 	m, err := machine.FromMachineInfo("corpus", &cases.Machine)
 	require.NoError(t, err)
-	return Against{Machine: &m, ConfigFile: "config.yaml", Config: &kubeletconfig.KubeletConfiguration{
+	return Against{Machine: &m, ConfigFile: "config.yaml", Config: nodeconfig.New("config.yaml", kubeletconfig.KubeletConfiguration{
 		CPUManagerPolicy: "static", MemoryManagerPolicy: "Static", ReservedSystemCPUs: cases.ReservedCPUs,
 		ReservedMemory: []kubeletconfig.MemoryReservation{{NumaNode: 0, Limits: v1.ResourceList{"memory": resource.MustParse(cases.ReservedMemory)}}},
-		FeatureGates:   map[string]bool{gate: gateOn},
-	}}
+		FeatureGates:   map[string]bool{nodeconfig.PodLevelResourceManagers: gateOn},
+	})}
 }
 
 // TestCorpusIsFine: there is nothing wrong with what kubelets write, alone or on

@@ -158,7 +158,7 @@ func FuzzAgainst(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(text)
 	}
-	f.Add([]byte("kind: KubeletConfiguration\nreservedSystemCPUs: 0,8\nreservedMemory:\n- {numaNode: 0, limits: {memory: 1Gi}}\n"))
+	f.Add([]byte("kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nreservedSystemCPUs: 0,8\nreservedMemory:\n- {numaNode: 0, limits: {memory: 1Gi}}\n"))
 	f.Add([]byte(`{"num_cores": 4, "topology": [{"node_id": 0, "cores": [{"core_id": 0, "thread_ids": [0, 1], "socket_id": 0}]}]}`))
 	sound := read(statetest.Sound(f))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -10,6 +10,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/nodeconfig"
 	format "github.com/podslice/podslice/pkg/state/memorymanager/state"
 )
 
@@ -19,9 +20,9 @@ import (
 // gate is off, as is the default of all releases.
 func (f Files) refused(a Against) (list []Finding) {
 	pods := a.gateOn() && a.Release != "1.35"
-	gateText := "the gate " + gate + " off"
+	gateText := "the gate " + nodeconfig.PodLevelResourceManagers + " off"
 	if pods {
-		gateText = "the gate " + gate + " on"
+		gateText = "the gate " + nodeconfig.PodLevelResourceManagers + " on"
 	}
 	add := func(l *findings, manager string, err error) {
 		if err != nil {

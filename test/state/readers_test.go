@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nodeconfig"
 	"github.com/podslice/podslice/pkg/state"
 	"github.com/podslice/podslice/pkg/state/statetest"
 	"github.com/podslice/podslice/test/simnode"
@@ -40,11 +41,11 @@ func newNode(t *testing.T) (*simnode.Node, state.Against) {
 	n.ReservedCPUs = cpuset.New(0, 8)
 	m, err := machine.FromMachineInfo("node", n.Info)
 	require.NoError(t, err)
-	return n, state.Against{Machine: &m, ConfigFile: "config.yaml", Config: &kubeletconfig.KubeletConfiguration{
+	return n, state.Against{Machine: &m, ConfigFile: "config.yaml", Config: nodeconfig.New("config.yaml", kubeletconfig.KubeletConfiguration{
 		CPUManagerPolicy: "static", MemoryManagerPolicy: "Static", ReservedSystemCPUs: "0,8",
 		ReservedMemory: []kubeletconfig.MemoryReservation{{NumaNode: 0, Limits: v1.ResourceList{"memory": resource.MustParse("1Gi")}}},
 		FeatureGates:   map[string]bool{"PodLevelResourceManagers": true},
-	}}
+	})}
 }
 
 func write(t *testing.T, dir string, w statetest.Written) {
