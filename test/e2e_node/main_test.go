@@ -60,7 +60,7 @@ func boot(out, kubelet string) (*node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := node.Files(assets, out, kubelet, os.Getenv("PODSLICE_STOCK"))
+	files, err := node.Files(assets, out, node.Load{Kubelet: kubelet, Stock: os.Getenv("PODSLICE_STOCK")})
 	if err != nil {
 		return nil, err
 	}

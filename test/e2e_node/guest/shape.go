@@ -9,18 +9,20 @@ import (
 )
 
 // Shape is a machine: Sockets sockets hold Nodes NUMA nodes between them, each
-// node has Cores cores of Threads hardware threads and Memory bytes. CPU ids
-// count through threads, then cores, then nodes, so siblings are neighbours.
+// node has Cores cores of Threads hardware threads and Memory bytes. The cores of a
+// socket share Caches last-level caches, in equal parts. CPU ids count through
+// threads, then cores, then nodes, so siblings are neighbours.
 type Shape struct {
 	Sockets int
 	Nodes   int
 	Cores   int // per NUMA node
 	Threads int // per core
 	Memory  int64
+	Caches  int // last-level caches per socket
 }
 
 // DefaultShape has room for the reference pods, beside what is reserved.
-var DefaultShape = Shape{Sockets: 2, Nodes: 2, Cores: 6, Threads: 2, Memory: 20 << 30}
+var DefaultShape = Shape{Sockets: 2, Nodes: 2, Cores: 6, Threads: 2, Memory: 20 << 30, Caches: 1}
 
 // Limits of what is sensible to emulate; QEMU itself takes 128 NUMA nodes.
 const (
@@ -32,15 +34,15 @@ const (
 )
 
 // ParseShape reads a machine in words: "2 nodes, 6 cores, 2 threads, 20Gi each".
-// Cores are per NUMA node, threads per core, memory per NUMA node. "n sockets"
-// may be added; without it every NUMA node is a socket. An empty string is the
-// default shape.
+// Cores are per NUMA node, threads per core, memory per NUMA node. "n sockets" may
+// be added; without it every NUMA node is a socket. So may "n caches", per socket;
+// without it there is one. An empty string is the default shape.
 func ParseShape(text string) (Shape, error) {
 	if strings.TrimSpace(text) == "" {
 		return DefaultShape, nil
 	}
 	var s Shape
-	counts := map[string]*int{"socket": &s.Sockets, "node": &s.Nodes, "core": &s.Cores, "thread": &s.Threads}
+	counts := map[string]*int{"socket": &s.Sockets, "node": &s.Nodes, "core": &s.Cores, "thread": &s.Threads, "cache": &s.Caches}
 	seen := map[string]bool{}
 	fail := func(format string, args ...any) (Shape, error) {
 		return Shape{}, fmt.Errorf("machine shape %q: %s (an example: %q)", text, fmt.Sprintf(format, args...), DefaultShape)
@@ -65,7 +67,7 @@ func ParseShape(text string) (Shape, error) {
 		}
 		count, known := counts[unit]
 		if !known {
-			return fail("%q is unknown: want sockets, nodes, cores, threads, or memory as \"20Gi each\"", words[1])
+			return fail("%q is unknown: want sockets, nodes, cores, threads, caches, or memory as \"20Gi each\"", words[1])
 		}
 		n, err := strconv.Atoi(words[0])
 		if err != nil || n < 1 {
@@ -84,6 +86,9 @@ func ParseShape(text string) (Shape, error) {
 	}
 	if s.Sockets == 0 {
 		s.Sockets = s.Nodes
+	}
+	if s.Caches == 0 {
+		s.Caches = 1
 	}
 	if err := s.Validate(); err != nil {
 		return fail("%v", err)
@@ -108,10 +113,12 @@ func parseSize(text string) (int64, error) {
 // Validate says what about a shape cannot be emulated.
 func (s Shape) Validate() error {
 	switch {
-	case s.Sockets < 1 || s.Nodes < 1 || s.Cores < 1 || s.Threads < 1:
+	case s.Sockets < 1 || s.Nodes < 1 || s.Cores < 1 || s.Threads < 1 || s.Caches < 1:
 		return fmt.Errorf("every count must be at least 1")
 	case s.Nodes%s.Sockets != 0:
 		return fmt.Errorf("%d NUMA nodes cannot be spread evenly over %d sockets", s.Nodes, s.Sockets)
+	case s.Cores*s.Nodes/s.Sockets%s.Caches != 0:
+		return fmt.Errorf("the %d cores of a socket cannot share %d caches evenly", s.Cores*s.Nodes/s.Sockets, s.Caches)
 	case s.Nodes > maxNodes:
 		return fmt.Errorf("%d NUMA nodes are more than %d", s.Nodes, maxNodes)
 	case s.Threads > 2:
@@ -137,6 +144,9 @@ func (s Shape) PerNode() int { return s.Cores * s.Threads }
 // Total is the memory of all NUMA nodes, in bytes.
 func (s Shape) Total() int64 { return int64(s.Nodes) * s.Memory }
 
+// CacheOf returns the last-level cache of a CPU, counted through the machine.
+func (s Shape) CacheOf(cpu int) int { return cpu / (s.CPUs() / (s.Sockets * s.Caches)) }
+
 // SocketOf returns the socket that a NUMA node lies on.
 func (s Shape) SocketOf(node int) int { return node / (s.Nodes / s.Sockets) }
 
@@ -145,6 +155,9 @@ func (s Shape) String() string {
 	text := fmt.Sprintf("%d nodes, %d cores, %d threads, %s each", s.Nodes, s.Cores, s.Threads, size(s.Memory))
 	if s.Sockets != s.Nodes {
 		text = fmt.Sprintf("%d sockets, %s", s.Sockets, text)
+	}
+	if s.Caches > 1 {
+		text += fmt.Sprintf(", %d caches", s.Caches)
 	}
 	return text
 }

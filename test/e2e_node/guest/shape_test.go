@@ -13,11 +13,12 @@ func TestParseShape(t *testing.T) {
 		"  ":                                     DefaultShape,
 		"2 nodes, 6 cores, 2 threads, 20Gi each": DefaultShape,
 		"20Gi each, 2 threads, 6 cores, 2 nodes": DefaultShape,
-		"1 node, 2 cores, 1 thread, 2Gi each":    {1, 1, 2, 1, 2 << 30},
-		"2 sockets,4 nodes,2 cores,2 threads,3072Mi each":   {2, 4, 2, 2, 3 << 30},
-		"8 nodes, 5 cores, 1 threads, 1536Mi each":          {8, 8, 5, 1, 1536 << 20},
-		"1 socket, 2 nodes, 3 cores, 2 threads, 2Gi each":   {1, 2, 3, 2, 2 << 30},
-		"4 sockets, 4 nodes, 10 cores, 1 thread, 20Gi each": {4, 4, 10, 1, 20 << 30},
+		"1 node, 2 cores, 1 thread, 2Gi each":    {1, 1, 2, 1, 2 << 30, 1},
+		"2 sockets,4 nodes,2 cores,2 threads,3072Mi each":            {2, 4, 2, 2, 3 << 30, 1},
+		"8 nodes, 5 cores, 1 threads, 1536Mi each":                   {8, 8, 5, 1, 1536 << 20, 1},
+		"1 socket, 2 nodes, 3 cores, 2 threads, 2Gi each":            {1, 2, 3, 2, 2 << 30, 1},
+		"4 sockets, 4 nodes, 10 cores, 1 thread, 20Gi each":          {4, 4, 10, 1, 20 << 30, 1},
+		"2 sockets, 4 nodes, 3 cores, 2 threads, 3Gi each, 2 caches": {2, 4, 3, 2, 3 << 30, 2},
 	} {
 		got, err := ParseShape(text)
 		if err != nil || got != want {
@@ -32,24 +33,26 @@ func TestParseShape(t *testing.T) {
 
 func TestParseShapeErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"2 nodes":                                         "the cores are missing",
-		"6 cores, 2 threads, 20Gi each":                   "the nodes are missing",
-		"2 nodes, 6 cores, 2 threads":                     "memory (\"20Gi each\") are missing",
-		"2 nodes, 6 cores, 2 threads, 20Gi":               `"20Gi" is not a number and a word`,
-		"2 nodes, 6 cores, 2 threads, 20G each":           `"20G" is not an amount of memory`,
-		"2 nodes, 6 cores, 2 threads, 0Gi each":           `"0Gi" is not an amount of memory`,
-		"2 nodes, 3 nodes, 6 cores":                       `"nodes" is given twice`,
-		"2 dies, 6 cores, 2 threads, 20Gi each":           `"dies" is unknown`,
-		"two nodes, 6 cores, 2 threads, 20Gi each":        `"two" is not a number of nodes`,
-		"0 nodes, 6 cores, 2 threads, 20Gi each":          `"0" is not a number of nodes`,
-		"-1 nodes, 6 cores, 2 threads, 20Gi each":         `"-1" is not a number of nodes`,
-		"2 sockets, 3 nodes, 1 core, 2 threads, 2Gi each": "3 NUMA nodes cannot be spread evenly over 2 sockets",
-		"2 nodes, 6 cores, 4 threads, 20Gi each":          "1 or 2",
-		"64 nodes, 6 cores, 2 threads, 20Gi each":         "768 CPUs are more than 255",
-		"65 nodes, 1 cores, 1 threads, 20Gi each":         "65 NUMA nodes are more than 64",
-		"1 node, 1 core, 1 thread, 2Gi each":              "one CPU is too few",
-		"2 nodes, 1 core, 1 thread, 256Mi each":           "256Mi a NUMA node is less than 512Mi",
-		"2 nodes, 1 core, 1 thread, 512Mi each":           "1Gi in all is less than the 2Gi",
+		"2 nodes":                                          "the cores are missing",
+		"6 cores, 2 threads, 20Gi each":                    "the nodes are missing",
+		"2 nodes, 6 cores, 2 threads":                      "memory (\"20Gi each\") are missing",
+		"2 nodes, 6 cores, 2 threads, 20Gi":                `"20Gi" is not a number and a word`,
+		"2 nodes, 6 cores, 2 threads, 20G each":            `"20G" is not an amount of memory`,
+		"2 nodes, 6 cores, 2 threads, 0Gi each":            `"0Gi" is not an amount of memory`,
+		"2 nodes, 3 nodes, 6 cores":                        `"nodes" is given twice`,
+		"2 dies, 6 cores, 2 threads, 20Gi each":            `"dies" is unknown`,
+		"two nodes, 6 cores, 2 threads, 20Gi each":         `"two" is not a number of nodes`,
+		"0 nodes, 6 cores, 2 threads, 20Gi each":           `"0" is not a number of nodes`,
+		"-1 nodes, 6 cores, 2 threads, 20Gi each":          `"-1" is not a number of nodes`,
+		"2 sockets, 3 nodes, 1 core, 2 threads, 2Gi each":  "3 NUMA nodes cannot be spread evenly over 2 sockets",
+		"2 nodes, 6 cores, 4 threads, 20Gi each":           "1 or 2",
+		"2 nodes, 6 cores, 2 threads, 20Gi each, 4 caches": "the 6 cores of a socket cannot share 4 caches evenly",
+		"2 nodes, 6 cores, 2 threads, 20Gi each, 0 caches": `"0" is not a number of caches`,
+		"64 nodes, 6 cores, 2 threads, 20Gi each":          "768 CPUs are more than 255",
+		"65 nodes, 1 cores, 1 threads, 20Gi each":          "65 NUMA nodes are more than 64",
+		"1 node, 1 core, 1 thread, 2Gi each":               "one CPU is too few",
+		"2 nodes, 1 core, 1 thread, 256Mi each":            "256Mi a NUMA node is less than 512Mi",
+		"2 nodes, 1 core, 1 thread, 512Mi each":            "1Gi in all is less than the 2Gi",
 	} {
 		if got, err := ParseShape(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %+v, error %v; want one that says %q", text, got, err, want)
@@ -73,6 +76,10 @@ func TestMachineArgs(t *testing.T) {
 -object memory-backend-ram,id=m1,size=2048M,reserve=off -numa node,nodeid=1,cpus=2-3,memdev=m1
 -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=12
 -numa dist,src=1,dst=0,val=12 -numa dist,src=1,dst=1,val=10`,
+		"1 node, 4 cores, 2 threads, 2Gi each, 2 caches": `
+-machine q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel
+-smp 8,sockets=1,dies=2,cores=2,threads=2 -m 2048M
+-object memory-backend-ram,id=m0,size=2048M,reserve=off -numa node,nodeid=0,cpus=0-7,memdev=m0`,
 		"1 node, 2 cores, 1 thread, 2Gi each": `
 -machine q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel
 -smp 2,sockets=1,cores=2,threads=1 -m 2048M
