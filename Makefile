@@ -26,6 +26,8 @@ EXCLUSIVE_STARTS ?=
 EXCLUSIVE_PERIOD ?=
 SOAK_ADMISSIONS ?=
 SOAK_SEED ?=
+FOCUS ?=
+FRESH ?=
 
 ifeq ($(filter $(KUBELET),ours stock),)
 $(error KUBELET is "$(KUBELET)": want ours or stock)
@@ -43,6 +45,7 @@ help: ## list the targets (this text)
 	@echo "of test-upstream:  PKGS=\"pkg/kubelet/cm/... pkg/kubelet/server\"  KUBE_VERSION=v1.37.x"
 	@echo "of test-e2e-node:  RUN=regexp  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
 	@echo "                   SOAK_ADMISSIONS=200  SOAK_SEED=number"
+	@echo "of test-e2e-upstream:  FOCUS=regexp  FRESH=1  KUBELET=ours|stock"
 
 run-args = -out $(OUT) -kubelet $(kubelet-binary) -pod '$(POD)' -policy '$(POLICY)' -scope '$(SCOPE)' -shape '$(SHAPE)'
 
@@ -150,6 +153,16 @@ e2e-node = echo "make $@: $(kubelet-binary) on an emulated node"; \
 	go test -tags e2enode -count=1 -timeout 120m -v $(e2e-cases) $(if $(RUN),-run '$(RUN)') ./test/e2e_node; \
 	echo "make $@: passed"
 
+.PHONY: test-e2e-upstream suite
+test-e2e-upstream: deps kubelet-$(KUBELET) tools suite | $(BIN) ## upstream's node e2e suite on an emulated node, hours; an interrupted run goes on (docs/testing.md)
+	@echo "make $@: $(kubelet-binary) under upstream's node e2e suite"
+	@go build -o $(BIN)/suiterun ./test/e2e_node/suiterun
+	@$(BIN)/suiterun -out $(OUT) -kubelet $(kubelet-binary) -focus '$(FOCUS)' $(if $(filter stock,$(KUBELET)),-stock) $(if $(filter-out 0,$(FRESH)),-fresh)
+	@echo "make $@: passed"
+
+suite: ## build upstream's node e2e suite from the module
+	@$(kubetree) suite -out $(OUT) -kube-version '$(KUBE_VERSION)'
+
 .PHONY: kubelet kubelet-ours kubelet-stock
 kubelet: ## build _output/bin/kubelet from upstream's tree and our packages (GOARCH=arm64: _output/bin/kubelet-arm64)
 	@$(kubetree) build -out $(OUT) -kube-version '$(KUBE_VERSION)' \
@@ -163,7 +176,7 @@ kubelet-stock: ## build _output/bin/kubelet-stock, upstream's kubelet unchanged
 
 .PHONY: tools
 tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our programs for the guest
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/ ./test/e2e_node/{nodereport,cpuwitness,pagewitness}
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/ ./test/e2e_node/{nodereport,cpuwitness,pagewitness,pacesh}
 
 # Each tool is pinned by a module of its own. The stamp is written last, so that
 # an interrupted build is done again.

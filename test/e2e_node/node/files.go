@@ -38,9 +38,11 @@ var images = map[string]image.Image{
 		"cat", "echo", "env", "false", "grep", "head", "id", "kill", "ls", "mkdir", "nproc", "ps", "rm", "sed",
 		"seq", "sh", "sleep", "sync", "tail", "test", "top", "touch", "tr", "true", "uname", "wc",
 	}},
-	// The sandbox's process only has to stay.
-	"pause": {Name: imagePause, Entrypoint: []string{"/bin/busybox", "sleep", "2147483647"}},
+	"pause": PauseImage,
 }
+
+// PauseImage is that of sandboxes, whose process only has to stay.
+var PauseImage = image.Image{Name: imagePause, Entrypoint: []string{"/bin/busybox", "sleep", "2147483647"}}
 
 // Names of kubelets on the node, for UseKubelet: the one under test, and
 // upstream's, if the node was given it.
