@@ -45,7 +45,7 @@ func compareTopology(s Shape, table string) error {
 			return fmt.Errorf("lscpu line %q: %w", line, err)
 		}
 		cpus++
-		node := cpu / s.PerNode()
+		node := s.NodeOf(cpu)
 		socket := s.SocketOf(node)
 		if f[2] != strconv.Itoa(node) {
 			return fmt.Errorf("CPU %d is on NUMA node %s, want %d", cpu, f[2], node)
