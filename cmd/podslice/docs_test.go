@@ -53,9 +53,9 @@ func TestDocument(t *testing.T) {
 			text.WriteString("\n")
 		}
 	}
-	rules.WriteString("| rule | what it means |\n|---|---|\n")
+	rules.WriteString("| rule | is | what it means |\n|---|---|---|\n")
 	for _, m := range state.Meanings {
-		fmt.Fprintf(&rules, "| `%s` | %s |\n", m.Rule, m.Meaning)
+		fmt.Fprintf(&rules, "| `%s` | %s | %s |\n", m.Rule, m.Severity, m.Meaning)
 	}
 	const path = "../../docs/cli.md"
 	was, err := os.ReadFile(path)

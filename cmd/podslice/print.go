@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -16,6 +19,11 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/state"
 )
+
+// checkFormat is for a command that does something before it renders what.
+func checkFormat(format string) error {
+	return render(io.Discard, format, struct{}{}, func(io.Writer, struct{}) {})
+}
 
 // render writes a value in one of the formats of -o.
 func render[T any](out io.Writer, format string, value T, table func(io.Writer, T)) error {
@@ -46,6 +54,9 @@ func showTable(out io.Writer, v state.View) {
 	if v.CPU != nil {
 		fileLines(out, "CPU manager", v.CPU.FileView)
 		fmt.Fprintf(out, "  node shared pool %s\n", dash(v.CPU.Shared))
+		for _, id := range slices.Sorted(maps.Keys(v.CPU.ByID)) {
+			fmt.Fprintf(out, "  container with the ID %s: CPUs %s\n", plain(id), dash(v.CPU.ByID[id]))
+		}
 	}
 	if v.Memory != nil {
 		fileLines(out, "memory manager", v.Memory.FileView)
@@ -56,7 +67,9 @@ func showTable(out io.Writer, v state.View) {
 		}
 	}
 	if len(v.Pods) == 0 {
-		fmt.Fprintln(out, "\nno pod has anything on record")
+		if v.CPU == nil || len(v.CPU.ByID) == 0 {
+			fmt.Fprintln(out, "\nno pod has anything on record")
+		}
 		return
 	}
 	fmt.Fprintln(out)
@@ -123,7 +136,7 @@ func blocks(list []state.BlockView) string {
 // verdict is what verify has found.
 type verdict struct {
 	Wrong    int         `json:"wrong"`
-	Warnings int         `json:"warnings"`
+	Notes    int         `json:"notes"`
 	Findings []explained `json:"findings"`
 }
 
@@ -134,7 +147,7 @@ type explained struct {
 
 func newVerdict(list []state.Finding) verdict {
 	v := verdict{Wrong: state.Wrong(list), Findings: []explained{}}
-	v.Warnings = len(list) - v.Wrong
+	v.Notes = len(list) - v.Wrong
 	for _, f := range list {
 		v.Findings = append(v.Findings, explained{f, f.Rule.Meaning()})
 	}
@@ -143,17 +156,13 @@ func newVerdict(list []state.Finding) verdict {
 
 func verifyTable(out io.Writer, v verdict) {
 	for _, f := range v.Findings {
-		kind := "wrong"
-		if f.Warning {
-			kind = "warning"
-		}
-		fmt.Fprintf(out, "%s (%s): %s\n    %s\n", kind, f.Rule, plain(f.String()), f.Meaning)
+		fmt.Fprintf(out, "%s (%s): %s\n    %s\n", f.Severity, f.Rule, plain(f.String()), f.Meaning)
 	}
 	switch {
-	case v.Wrong == 0 && v.Warnings == 0:
+	case v.Wrong == 0 && v.Notes == 0:
 		fmt.Fprintln(out, "nothing is wrong")
 	default:
-		fmt.Fprintf(out, "%d wrong, %d warnings\n", v.Wrong, v.Warnings)
+		fmt.Fprintf(out, "%d wrong, %d notes\n", v.Wrong, v.Notes)
 	}
 }
 
@@ -163,5 +172,30 @@ func diffTable(out io.Writer, list []state.Difference) {
 	}
 	for _, d := range list {
 		fmt.Fprintln(out, plain(d.String()))
+	}
+}
+
+func repairTable(out io.Writer, r repair) {
+	for _, f := range r.Files {
+		for _, c := range f.Changes {
+			fmt.Fprintln(out, plain(c.String()))
+		}
+		text := string(f.Action)
+		switch f.Action {
+		case written:
+			text = "written to " + filepath.Dir(f.Written)
+		case replaced:
+			text = "replaced; the old one is " + filepath.Base(f.Kept)
+		case moved:
+			text = "moved to " + filepath.Base(f.Kept)
+		case notWritten:
+			text = "nothing is written without --to or --write"
+		}
+		if len(f.Changes) == 0 {
+			fmt.Fprintf(out, "%s: nothing to repair\n", f.File)
+		}
+		if len(f.Changes) > 0 || f.Action == written {
+			fmt.Fprintf(out, "%s: %s\n", f.File, text)
+		}
 	}
 }

@@ -5,10 +5,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +15,8 @@ import (
 	"github.com/podslice/podslice/pkg/state"
 )
 
-// now is the clock; tests stop it.
-var now = time.Now
-
 func newRepair() *cobra.Command {
-	var dir string
+	var output, dir string
 	var write bool
 	var keep []string
 	var flags againstFlags
@@ -28,9 +24,9 @@ func newRepair() *cobra.Command {
 		Use:   "repair [FOLDER | FILE...]",
 		Short: "Correct what is wrong, and explain each change",
 		Long: `Correct what "podslice state verify" says is wrong with the files, and explain
-each change. With -o the corrected files are written to a folder; with --write
-they take the place of the files, which are kept under a dated name; without
-either nothing is written.
+each change. With --to the corrected files are written to a folder; with --write
+they take the place of the files, which are kept under a dated name, as the
+kubelet keeps damaged ones; without either nothing is written.
 
 Stop the kubelet first: it writes the files whenever a pod comes or goes. Give
 both files, since one helps to repair the other, and the machine, without which
@@ -39,11 +35,14 @@ CPUs, the first by UID keeps them, or the one named with --keep. Pods that are
 dropped from a file go on running, and are given other CPUs or memory when the
 kubelet starts.`,
 		Example: `  podslice state repair /var/lib/kubelet
-  podslice state repair /var/lib/kubelet -o repaired --machine machine.json
-  podslice state repair /var/lib/kubelet --write --keep uid-web`,
+  podslice state repair /var/lib/kubelet --to repaired --machine machine.json
+  podslice state repair /var/lib/kubelet --write --keep uid-web -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if write && dir != "" {
-				return errors.New("-o and --write: want one of them")
+				return errors.New("--to and --write: want one of them")
+			}
+			if err := checkFormat(output); err != nil {
+				return err
 			}
 			against, err := flags.load()
 			if err != nil {
@@ -58,84 +57,115 @@ kubelet starts.`,
 				return err
 			}
 			for _, r := range repaired {
-				if path := filepath.Join(dir, r.Name); dir != "" {
+				if write && fileName(r) != r.Name {
+					return fmt.Errorf("%s is kept as it was found: want --to and a folder", r.Path)
+				}
+				if path := filepath.Join(dir, fileName(r)); dir != "" {
 					if _, err := os.Lstat(path); err == nil {
 						return fmt.Errorf("%s is there already, and is not overwritten", path)
 					}
 				}
 			}
+			all := repair{Files: []repairedFile{}}
 			for _, r := range repaired {
-				if err := apply(cmd.OutOrStdout(), r, dir, write); err != nil {
-					return err
+				one, failed := apply(r, dir, write)
+				if err = failed; err != nil {
+					break
 				}
+				all.Files = append(all.Files, one)
 			}
-			return nil
+			// What is done is told even if the rest cannot be.
+			return errors.Join(render(cmd.OutOrStdout(), output, all, repairTable), err)
 		},
 	}
-	cmd.Flags().StringVarP(&dir, "output", "o", "", "write the corrected files to a `folder`")
+	outputFlag(cmd, &output)
+	cmd.Flags().StringVar(&dir, "to", "", "write the corrected files to a `folder`")
 	cmd.Flags().BoolVar(&write, "write", false, "replace the files, and keep them under a dated name")
 	cmd.Flags().StringArrayVar(&keep, "keep", nil, "the `UID` of a pod that keeps CPUs which others have, too")
 	flags.register(cmd, false)
 	return cmd
 }
 
-// apply says what is done about one file, and does it.
-func apply(out io.Writer, r state.Repaired, dir string, write bool) error {
-	if len(r.Changes) == 0 {
-		fmt.Fprintf(out, "%s: nothing to repair\n", r.Name)
-	}
-	for _, c := range r.Changes {
-		fmt.Fprintln(out, plain(c.String()))
-	}
-	switch {
-	case dir != "":
-		return writeCopy(out, r, dir)
-	case write && len(r.Changes) > 0:
-		return replace(out, r)
-	case len(r.Changes) > 0:
-		fmt.Fprintf(out, "%s: nothing is written without -o or --write\n", r.Name)
-	}
-	return nil
+// repair is what was done, as it is told.
+type repair struct {
+	Files []repairedFile `json:"files"`
 }
 
-// writeCopy writes the file to a folder.
-func writeCopy(out io.Writer, r state.Repaired, dir string) error {
+type repairedFile struct {
+	File    string         `json:"file"`
+	Path    string         `json:"path"`
+	Changes []state.Change `json:"changes"`
+	Action  action         `json:"action"`
+	// Written is where the corrected file is, Kept where the old one.
+	Written string `json:"written,omitempty"`
+	Kept    string `json:"kept,omitempty"`
+}
+
+// action is what was done about one file.
+type action string
+
+const (
+	nothing    action = "nothing to repair"
+	notWritten action = "not written"
+	written    action = "written"
+	leftOut    action = "left out"
+	replaced   action = "replaced"
+	moved      action = "moved"
+)
+
+// apply does what is to be done about one file.
+func apply(r state.Repaired, dir string, write bool) (f repairedFile, err error) {
+	f = repairedFile{File: r.Name, Path: r.Path, Changes: append([]state.Change{}, r.Changes...), Action: nothing}
+	switch {
+	case dir != "":
+		err = f.copyTo(r, dir)
+	case write && len(r.Changes) > 0:
+		err = f.replace(r)
+	case len(r.Changes) > 0:
+		f.Action = notWritten
+	}
+	return f, err
+}
+
+// fileName is the name under which the kubelet reads the file: that of one that it
+// has kept is a longer one.
+func fileName(r state.Repaired) string {
+	name, _, _ := strings.Cut(r.Name, ".damaged-")
+	return name
+}
+
+// copyTo writes the file to a folder.
+func (f *repairedFile) copyTo(r state.Repaired, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if r.Content == nil {
-		fmt.Fprintf(out, "%s: left out of %s\n", r.Name, dir)
+		f.Action = leftOut
 		return nil
 	}
-	if err := (statefile.File{Dir: dir, Name: r.Name}).Replace(r.Content); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "%s: written to %s\n", r.Name, dir)
-	return nil
+	file := statefile.File{Dir: dir, Name: fileName(r)}
+	f.Action, f.Written = written, file.Path()
+	return file.Replace(r.Content)
 }
 
 // replace puts the corrected file in place. The old one gets its dated name first,
 // and is never gone: until the replacement both names are its.
-func replace(out io.Writer, r state.Repaired) error {
+func (f *repairedFile) replace(r state.Repaired) error {
 	path, err := filepath.EvalSymlinks(r.Path)
 	if err != nil {
 		return err
 	}
-	kept := path + "." + now().UTC().Format("20060102T150405Z")
-	if err := os.Link(path, kept); err != nil {
-		return fmt.Errorf("cannot keep the old file: %w", err)
-	}
-	if r.Content == nil {
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "%s: moved to %s\n", r.Name, filepath.Base(kept))
-		return nil
-	}
 	file := statefile.File{Dir: filepath.Dir(path), Name: filepath.Base(path)}
-	if err := file.Replace(r.Content); err != nil {
+	if f.Kept, err = file.Keep(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: replaced; the old one is %s\n", r.Name, filepath.Base(kept))
-	return nil
+	if r.Content == nil {
+		f.Action = moved
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	f.Action, f.Written = replaced, path
+	return file.Replace(r.Content)
 }

@@ -28,8 +28,6 @@ const corpus = "../../test/upgrade/testdata"
 func TestScripts(t *testing.T) {
 	home, err := os.Getwd()
 	require.NoError(t, err)
-	now = func() time.Time { return time.Date(2026, 11, 30, 2, 15, 0, 0, time.UTC) }
-	t.Cleanup(func() { now = time.Now })
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		dir := t.TempDir()
 		t.Chdir(dir)
@@ -67,12 +65,9 @@ func script(home string, d *datadriven.TestData) (string, error) {
 			}
 			text = bytes.ReplaceAll(text, []byte(old), []byte(new))
 		}
-		return "", os.WriteFile(arg, text, 0o600)
+		return "", put(arg, text)
 	case "write":
-		if err := os.MkdirAll(filepath.Dir(arg), 0o700); err != nil {
-			return "", err
-		}
-		return "", os.WriteFile(arg, []byte(d.Input), 0o600)
+		return "", put(arg, []byte(d.Input))
 	case "cat":
 		text, err := os.ReadFile(arg)
 		return string(text) + "\n", err
@@ -100,6 +95,20 @@ func script(home string, d *datadriven.TestData) (string, error) {
 	return "", fmt.Errorf("no command %q", d.Cmd)
 }
 
+// lastWritten is when every file of a script was written.
+var lastWritten = time.Date(2026, 11, 30, 2, 15, 0, 0, time.UTC)
+
+// put writes a file, which others may read, as an operator's copy may be.
+func put(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return err
+	}
+	return os.Chtimes(path, lastWritten, lastWritten)
+}
+
 // writeCase writes the state files of a case, which is "writer setting case".
 func writeCase(corpus, name, dir string) error {
 	f := strings.Fields(name)
@@ -114,15 +123,12 @@ func writeCase(corpus, name, dir string) error {
 	if err := json.Unmarshal(text, &all); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
 	for _, file := range []string{"cpu_manager_state", "memory_manager_state"} {
 		content, ok := all[f[2]][file].(string)
 		if !ok {
 			return fmt.Errorf("there is no case %q", f[2])
 		}
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+		if err := put(filepath.Join(dir, file), []byte(content)); err != nil {
 			return err
 		}
 	}

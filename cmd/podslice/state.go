@@ -26,7 +26,7 @@ them: a folder that has them, or the files by name.`,
 		Example: `  podslice state show
   podslice state verify /var/lib/kubelet --for 1.36
   podslice state diff yesterday /var/lib/kubelet
-  podslice state repair /var/lib/kubelet -o repaired`,
+  podslice state repair /var/lib/kubelet --to repaired`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
@@ -105,8 +105,10 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [FOLDER | FILE...]",
 		Short: "List everything that is wrong, and what it means",
-		Long: `List everything that is wrong with the files, and what it means. Warnings are
-what may be as it should. The exit code is 2 when something is wrong.
+		Long: `List everything that is wrong with the files, and what it means. Notes are of
+what has changed since they were written, or may be as it should: podslice's
+kubelet goes on with it and no pod loses anything, though upstream's may not
+start. The exit code is 2 when something is wrong, not for notes.
 
 With --for, upstream's kubelet of a release is asked, too: whether it would start
 on these files. Its policies, reservations and the gate PodLevelResourceManagers

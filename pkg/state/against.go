@@ -4,6 +4,7 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/machine/catalog"
 )
@@ -95,15 +97,16 @@ func LoadConfig(path string) (*kubeletconfig.KubeletConfiguration, error) {
 	return &config, nil
 }
 
+// readBounded reads a file, or what comes through a pipe.
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	text, err := io.ReadAll(io.LimitReader(f, statefile.MaxSize+1))
+	if err == nil && len(text) > statefile.MaxSize {
+		err = fmt.Errorf("%s is larger than %d bytes", path, statefile.MaxSize)
 	}
 	return text, err
 }
@@ -208,5 +211,11 @@ func (a Against) memoryKnown() (memplan.Machine, bool) {
 	return m, err == nil
 }
 
-// noConfig reserves nothing.
-var noConfig kubeletconfig.KubeletConfiguration
+// bareMemory is the machine's memory without a reservation.
+func (a Against) bareMemory() (memplan.Machine, error) {
+	if a.Machine == nil {
+		return memplan.Machine{}, errors.New("the machine is not known")
+	}
+	a.Config = &kubeletconfig.KubeletConfiguration{}
+	return a.memory()
+}

@@ -9,7 +9,8 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 )
 
-// Check lists everything that is wrong with the files.
+// Check lists everything that is wrong with the files, and what is to be known
+// about them.
 func (f Files) Check(a Against) []Finding {
 	var list []Finding
 	if f.CPU != nil {
@@ -39,9 +40,9 @@ func (f Files) checkBoth() []Finding {
 	for _, pod := range cpu.content.pods() {
 		switch held, r := cpu.content.records[pod], memory.content.pods[pod]; {
 		case r.IsEmpty():
-			l.warn(OneFileOnly, pod, "", "has CPUs %s, and nothing in %s", held.CPUs(), f.Memory.base())
+			l.add(OneFileOnly, pod, "", "has CPUs %s, and nothing in %s", held.CPUs(), f.Memory.base())
 		case !held.Pod.IsEmpty() && !r.Whole():
-			l.warn(OneFileOnly, pod, "", "has CPUs %s as a whole, and in %s only what containers have", held.Pod, f.Memory.base())
+			l.add(OneFileOnly, pod, "", "has CPUs %s as a whole, and in %s only what containers have", held.Pod, f.Memory.base())
 		}
 	}
 	return l.list
@@ -114,7 +115,12 @@ func (f *CPUFile) checkContent(p *part[cpuContent], a Against) []Finding {
 			}
 		}
 	}
-	if c.policy == "static" && c.shared.IsEmpty() && len(c.records) > 0 {
+	for _, id := range slices.Sorted(maps.Keys(c.byID)) {
+		if both := c.byID[id].Intersection(c.shared); !both.IsEmpty() {
+			l.add(SharedAssigned, "", id, "has CPUs %s, and the node shared pool is %s: both have %s", c.byID[id], c.shared, both)
+		}
+	}
+	if c.policy == "static" && c.shared.IsEmpty() && c.gives() {
 		l.add(NoCPUs, "", "", "the node shared pool is empty")
 	}
 	f.checkAgainst(l, c, a)
@@ -141,11 +147,14 @@ func (o owners) take(pod string, cpus cpuplan.Set) map[string][]int {
 func (f *CPUFile) checkAgainst(l *findings, c *cpuContent, a Against) {
 	if policy := a.cpuPolicy(); policy != "" && c.policy != "" && policy != c.policy {
 		l.add(ConfigPolicy, "", "", "the policy is %q, in %s it is %q", c.policy, a.ConfigFile, policy)
+		if policy == "none" && !c.assigned().IsEmpty() {
+			l.list[len(l.list)-1].Severity = Harm
+		}
 	}
 	if a.Config != nil && !a.gateOn() {
 		for _, pod := range c.pods() {
 			if !c.records[pod].Pod.IsEmpty() {
-				l.warn(ConfigGate, pod, "", "has CPUs %s as a whole", c.records[pod].Pod)
+				l.add(ConfigGate, pod, "", "has CPUs %s as a whole", c.records[pod].Pod)
 			}
 		}
 	}

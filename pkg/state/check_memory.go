@@ -40,7 +40,7 @@ func (f *MemoryFile) checkContent(p *part[memoryContent], a Against) []Finding {
 	if a.Config != nil && !a.gateOn() {
 		for _, pod := range c.uids() {
 			if c.pods[pod].Whole() {
-				l.warn(ConfigGate, pod, "", "has %s as a whole", blocksText(c.pods[pod].Pod))
+				l.add(ConfigGate, pod, "", "has %s as a whole", blocksText(c.pods[pod].Pod))
 			}
 		}
 	}
@@ -85,27 +85,30 @@ func (c *memoryContent) checkMachine(l *findings, a Against) {
 		l.add(BadTable, "", "", "%v", err)
 		return
 	}
-	for _, pod := range c.uids() {
-		if err := tables.Check(pod, c.pods[pod]); err != nil {
-			l.add(MissingNode, pod, "", "%v", err)
-		}
-	}
-	now, known := a.memoryKnown()
-	switch {
-	case known && a.memoryPolicy() == "Static":
+	today := tables
+	if now, known := a.memoryKnown(); known && a.memoryPolicy() == "Static" {
 		compareTables(l, tables, now, a)
-	case a.Machine != nil:
-		compareTotals(l, tables, a)
+		today = now
+	} else if now, err := a.bareMemory(); err == nil {
+		compareTotals(l, tables, now)
+		today = now
 	}
-	host := memplan.NewHost(tables, c.records())
-	for n := range host.Nodes() {
-		for _, r := range n.Resources {
-			if r.Missing > 0 {
-				l.warn(Overcommitted, "", "", "NUMA node %d, %s: pods have %s more than the %s that can be allocated", n.ID, r.Name, numa.Bytes(r.Missing), numa.Bytes(r.Allocatable))
+	for _, pod := range c.uids() {
+		for _, m := range []memplan.Machine{tables, today} {
+			if err := m.Check(pod, c.pods[pod]); err != nil {
+				l.add(MissingNode, pod, "", "%v", err)
+				break
 			}
 		}
 	}
-	compareUse(l, c.machine, machineState(host), c.records())
+	for n := range memplan.NewHost(today, c.records()).Nodes() {
+		for _, r := range n.Resources {
+			if r.Missing > 0 {
+				l.add(Overcommitted, "", "", "NUMA node %d, %s: pods have %s more than the %s that can be allocated", n.ID, r.Name, numa.Bytes(r.Missing), numa.Bytes(r.Allocatable))
+			}
+		}
+	}
+	compareUse(l, c.machine, machineState(memplan.NewHost(tables, c.records())), c.records())
 }
 
 // compareUse holds what the nodes have given out against what follows from the
@@ -190,7 +193,7 @@ func compareTables(l *findings, tables, now memplan.Machine, a Against) {
 				was, _ := tables.Capacity(id, name)
 				is, _ := now.Capacity(id, name)
 				if was.Total != is.Total {
-					l.add(BadTable, "", "", "NUMA node %d, %s: the file has a total of %s, the machine %s", id, name, numa.Bytes(was.Total), numa.Bytes(is.Total))
+					l.add(MachineChanged, "", "", "NUMA node %d, %s: the file has a total of %s, the machine %s", id, name, numa.Bytes(was.Total), less(is.Total, was.Total))
 				}
 				if was.Reserved != is.Reserved {
 					l.add(ConfigReserved, "", "", "NUMA node %d, %s: the file reserves %s for the system, %s reserves %s", id, name, numa.Bytes(was.Reserved), a.ConfigFile, numa.Bytes(is.Reserved))
@@ -201,13 +204,7 @@ func compareTables(l *findings, tables, now memplan.Machine, a Against) {
 }
 
 // compareTotals is compareTables without a reservation.
-func compareTotals(l *findings, tables memplan.Machine, a Against) {
-	bare := a
-	bare.Config = &noConfig
-	now, err := bare.memory()
-	if err != nil {
-		return
-	}
+func compareTotals(l *findings, tables, now memplan.Machine) {
 	for id := range tables.Nodes().Union(now.Nodes()).All() {
 		if !tables.Nodes().Contains(id) || !now.Nodes().Contains(id) {
 			missingNode(l, id, tables, now)
@@ -215,14 +212,23 @@ func compareTotals(l *findings, tables memplan.Machine, a Against) {
 		}
 		for name, was := range tables.Resources(id) {
 			if is, _ := now.Capacity(id, name); was.Total != is.Total {
-				l.add(BadTable, "", "", "NUMA node %d, %s: the file has a total of %s, the machine %s", id, name, numa.Bytes(was.Total), numa.Bytes(is.Total))
+				l.add(MachineChanged, "", "", "NUMA node %d, %s: the file has a total of %s, the machine %s", id, name, numa.Bytes(was.Total), less(is.Total, was.Total))
 			}
 		}
 	}
 }
 
+// less tells an amount beside another: their difference may be too small to be seen
+// in amounts that are rounded.
+func less(is, was uint64) string {
+	if is > was {
+		return numa.Bytes(is-was) + " more"
+	}
+	return numa.Bytes(was-is) + " less"
+}
+
 func missingNode(l *findings, id int, tables, now memplan.Machine) {
-	l.add(BadTable, "", "", "the file has NUMA nodes %s, the machine %s: NUMA node %d is in one only", tables.Nodes(), now.Nodes(), id)
+	l.add(MachineChanged, "", "", "the file has NUMA nodes %s, the machine %s: NUMA node %d is in one only", tables.Nodes(), now.Nodes(), id)
 }
 
 // checkParts holds the inline part against Data: pods that were allocated as a

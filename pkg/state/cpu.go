@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
+	"github.com/podslice/podslice/pkg/state/checksum"
 	format "github.com/podslice/podslice/pkg/state/cpumanager/state"
 )
 
@@ -26,6 +27,9 @@ type cpuContent struct {
 	shared    cpuplan.Set
 	records   map[string]cpuplan.Record
 	baselines map[string]map[string]format.ContainerCPUs
+	// byID is the CPUs of containers that are known by their IDs alone, as in
+	// version 1.
+	byID map[string]cpuplan.Set
 	// bad is what could not be read of it.
 	bad []badEntry
 }
@@ -55,6 +59,8 @@ func readCPU(path string, raw []byte) *CPUFile {
 				f.inline.computed = 0
 			}
 			f.inline.content = cpuContentOf(format.Data{PolicyName: v1.PolicyName, DefaultCPUSet: v1.DefaultCPUSet})
+			f.inline.content.readIDs(v1.Entries)
+			f.checkKnown(&v1, nil)
 		}
 		return f
 	}
@@ -77,10 +83,19 @@ func readCPU(path string, raw []byte) *CPUFile {
 			f.Version, data = 3, with
 		}
 	}
+	// So does version 1 without containers.
+	if v1 := (format.V1{PolicyName: data.PolicyName, DefaultCPUSet: data.DefaultCPUSet}).Sum1(); f.Version == 2 && len(data.Entries) == 0 && v1 == v3.Checksum {
+		f.Version, f.inline.computed = 1, v1
+	}
 	if f.inline.written == 0 && f.Version != 3 {
 		f.inline.computed = 0 // a checksum of 0 is one that was never taken
 	}
 	f.inline.content = cpuContentOf(data)
+	f.checkKnown(&struct {
+		format.V3
+		Data         string            `json:"data"`
+		DataChecksum checksum.Checksum `json:"dataChecksum"`
+	}{}, &format.Data{})
 	return f
 }
 
@@ -162,7 +177,26 @@ func (c *cpuContent) assigned() (all cpuplan.Set) {
 	for _, r := range c.records {
 		all = all.Union(r.CPUs())
 	}
+	for _, cpus := range c.byID {
+		all = all.Union(cpus)
+	}
 	return all
+}
+
+// gives reports whether anybody has an entry.
+func (c *cpuContent) gives() bool { return len(c.records)+len(c.byID) > 0 }
+
+// readIDs reads the entries of version 1.
+func (c *cpuContent) readIDs(entries map[string]string) {
+	c.byID = map[string]cpuplan.Set{}
+	for _, id := range slices.Sorted(maps.Keys(entries)) {
+		cpus, err := parseCPUs(entries[id])
+		if err != nil {
+			c.bad = append(c.bad, badEntry{"", id, err.Error()})
+			continue
+		}
+		c.byID[id] = cpus
+	}
 }
 
 // leftover is the CPUs of pods that none of their containers has. For kubelets
@@ -198,6 +232,13 @@ func (c *cpuContent) encode(version int) ([]byte, error) {
 		}
 	}
 	switch version {
+	case 1:
+		v1 := format.V1{PolicyName: data.PolicyName, DefaultCPUSet: data.DefaultCPUSet, Entries: map[string]string{}}
+		for id, cpus := range c.byID {
+			v1.Entries[id] = cpus.String()
+		}
+		v1.Checksum = v1.Sum1()
+		return json.Marshal(v1)
 	case 2:
 		return json.Marshal(format.Inline{PolicyName: data.PolicyName, DefaultCPUSet: data.DefaultCPUSet, Entries: data.Entries, Checksum: data.Sum2()})
 	case 3:

@@ -72,6 +72,9 @@ func (v View) facts() map[key]string {
 		set("", "", "CPU manager policy", v.CPU.Policy)
 		set("", "", "CPU manager file version", fmt.Sprint(v.CPU.Version))
 		set("", "", "node shared pool", v.CPU.Shared)
+		for id, cpus := range v.CPU.ByID {
+			set("", id, "CPUs", cpus)
+		}
 	}
 	if v.Memory != nil {
 		set("", "", "memory manager policy", v.Memory.Policy)

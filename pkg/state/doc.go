@@ -9,4 +9,13 @@
 // The newest versions of both files have two parts: Data, a text under a checksum
 // of its own, and beside it an inline part that older kubelets read. A part is
 // read as far as it can be read; what cannot is a Finding.
+//
+// The packages named state below describe the format a second time: the managers'
+// own, cpumanager/state and memorymanager/state, cannot be shared. Older checksums
+// are hashes over a dump that has the names of packages, types and fields in it,
+// so a common description would have to be the managers' exported types, under
+// these names. But the Checksum in them is the kubelet's type, which upstream's
+// users of the packages expect and which would link the kubelet here; and CPU sets
+// of pods must stay texts here, for a text that is no set is to be told of, not to
+// end the reading. Test/state holds both descriptions together.
 package state

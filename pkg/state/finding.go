@@ -15,6 +15,7 @@ const (
 	Unreadable     Rule = "unreadable"
 	BadChecksum    Rule = "checksum"
 	OldVersion     Rule = "old-version"
+	NewerVersion   Rule = "newer-version"
 	NoPolicy       Rule = "no-policy"
 	BadEntry       Rule = "bad-entry"
 	PartsDiffer    Rule = "parts-differ"
@@ -27,6 +28,7 @@ const (
 	MissingCPUs    Rule = "missing-cpus"
 	MissingNode    Rule = "missing-node"
 	BadTable       Rule = "table"
+	MachineChanged Rule = "machine-changed"
 	MachineState   Rule = "machine-state"
 	Overcommitted  Rule = "overcommitted"
 	OneFileOnly    Rule = "one-file-only"
@@ -36,34 +38,51 @@ const (
 	Refused        Rule = "refused"
 )
 
-// Meanings tells, in the order in which they are documented, what each rule
-// means for a node.
+// Severity is how much a finding matters.
+type Severity string
+
+const (
+	// Harm is of a file that contradicts itself or cannot be read, of what pods
+	// do not keep when podslice's kubelet starts, and of a kubelet asked about
+	// that does not start.
+	Harm Severity = "wrong"
+	// Note is of a file that podslice's kubelet goes on with as it is, without
+	// loss for any pod, although something has changed since it was written.
+	Note Severity = "note"
+)
+
+// Meanings tells, in the order in which they are documented, how much each rule
+// matters and what it means for a node. ConfigPolicy is Harm where pods would lose
+// CPUs.
 var Meanings = []struct {
-	Rule    Rule
-	Meaning string
+	Rule     Rule
+	Severity Severity
+	Meaning  string
 }{
-	{Unreadable, "a part of the file is no JSON of a known version; nothing can be taken from it"},
-	{BadChecksum, "the part was damaged or edited by hand; the kubelet that reads this part does not start"},
-	{OldVersion, "version 1 of the CPU manager's file has container IDs in the place of pods; upstream's kubelets up to 1.36 read it, newer ones do not; podslice's kubelet does"},
-	{NoPolicy, "the part does not say which policy wrote it, or names one that there is not; every kubelet refuses it"},
-	{BadEntry, "an entry that cannot be: no list of CPUs, a NUMA node out of range, a resource twice"},
-	{PartsDiffer, "older and newer kubelets read different contents"},
-	{NoCPUs, "a container without CPUs would run on those of all others; a shared pool without CPUs starts nothing"},
-	{Overlap, "two pods count on the same CPUs for themselves"},
-	{SharedAssigned, "containers of the node shared pool run on CPUs of a pod; upstream's kubelet does not start"},
-	{LostCPUs, "CPUs of the machine are neither in the node shared pool nor a pod's; upstream's kubelet does not start"},
-	{OutsidePod, "a container has CPUs, NUMA nodes or an amount of memory that its pod as a whole does not have: a crash while upstream's kubelet wrote"},
-	{StrayBaseline, "a baseline of a container that has no CPUs"},
-	{MissingCPUs, "CPUs that the machine does not have (any more)"},
-	{MissingNode, "memory on a NUMA node, or of a kind, that the machine does not have (any more)"},
-	{BadTable, "the numbers of a NUMA node contradict each other or the machine"},
-	{MachineState, "what the NUMA nodes have given out is not what the pods have; upstream's kubelet does not start"},
-	{Overcommitted, "pods were given more memory than there is now; they keep it, and nothing is added"},
-	{OneFileOnly, "the pod has CPUs but no memory on record, or not as a whole, though both managers record: a crash between the two writes; when the pod is admitted again, podslice completes it, or places the pod anew if it has not started"},
-	{ConfigPolicy, "the kubelet is to run with another policy than that which wrote the file; upstream's does not start, podslice takes the content over"},
-	{ConfigReserved, "the reservation of the configuration is not that of the file; running pods keep what they have, upstream's kubelet does not start"},
-	{ConfigGate, "pods are on record as a whole, but the gate PodLevelResourceManagers is off: podslice keeps them until they end, upstream's kubelet forgets them"},
-	{Refused, "the kubelet asked about does not start on this file"},
+	{Unreadable, Harm, "a part of the file is no JSON of a known version; nothing can be taken from it"},
+	{BadChecksum, Harm, "the part was damaged or edited by hand; upstream's kubelet does not start if this is the part that it reads, podslice's goes by the other"},
+	{OldVersion, Note, "version 1 of the CPU manager's file has container IDs in the place of pods; upstream's kubelets up to 1.36 read it, newer ones do not; podslice's kubelet does, and learns from the runtime whose they are"},
+	{NewerVersion, Harm, "it has what podslice does not know, of a newer kubelet; podslice's kubelet keeps a copy of the file and goes on without that"},
+	{NoPolicy, Harm, "the part does not say which policy wrote it, or names one that there is not; upstream's kubelet does not start"},
+	{BadEntry, Harm, "an entry that cannot be: no list of CPUs, a NUMA node out of range, a resource twice; podslice's kubelet leaves it out"},
+	{PartsDiffer, Harm, "older and newer kubelets read different contents"},
+	{NoCPUs, Harm, "a container without CPUs would run on those of all others; a shared pool without CPUs starts nothing"},
+	{Overlap, Harm, "two pods count on the same CPUs for themselves"},
+	{SharedAssigned, Harm, "containers of the node shared pool run on CPUs of a pod; upstream's kubelet does not start"},
+	{LostCPUs, Harm, "CPUs of the machine are neither in the node shared pool nor a pod's; upstream's kubelet does not start"},
+	{OutsidePod, Harm, "a container has CPUs, NUMA nodes or an amount of memory that its pod as a whole does not have: a crash while upstream's kubelet wrote"},
+	{StrayBaseline, Note, "a baseline of a container that has no CPUs; nothing goes by it"},
+	{MissingCPUs, Harm, "CPUs that the machine does not have (any more); podslice's kubelet takes them out, upstream's does not start"},
+	{MissingNode, Harm, "memory on a NUMA node, or of a kind, that the machine does not have (any more); podslice's kubelet gives the pod other memory, upstream's does not start"},
+	{BadTable, Harm, "the numbers of a NUMA node contradict each other"},
+	{MachineChanged, Note, "the machine has other NUMA nodes, or other totals on one, than when the file was written: a few pages differ from boot to boot; podslice goes by the machine, upstream's kubelet does not start"},
+	{MachineState, Harm, "what the NUMA nodes have given out is not what the pods have; upstream's kubelet does not start"},
+	{Overcommitted, Note, "pods were given more memory than there is now; they keep it, and nothing is added"},
+	{OneFileOnly, Note, "the pod has CPUs but no memory on record, or not as a whole, though both managers record: a crash between the two writes; when the pod is admitted again, podslice completes it, or places the pod anew if it has not started"},
+	{ConfigPolicy, Note, "the kubelet is to run with another policy than that which wrote the file; upstream's does not start; podslice takes the content over, and pods keep what they have, but for CPUs under the policy none"},
+	{ConfigReserved, Note, "the reservation of the configuration is not that of the file; running pods keep what they have, upstream's kubelet does not start"},
+	{ConfigGate, Note, "pods are on record as a whole, but the gate PodLevelResourceManagers is off: podslice keeps them until they end, upstream's kubelet forgets them"},
+	{Refused, Harm, "the kubelet asked about does not start on this file"},
 }
 
 // Meaning is what the rule means for a node.
@@ -76,11 +95,20 @@ func (r Rule) Meaning() string {
 	return ""
 }
 
-// Finding is one thing that is wrong, or a warning about one that may be.
+func (r Rule) severity() Severity {
+	for _, m := range Meanings {
+		if m.Rule == r {
+			return m.Severity
+		}
+	}
+	return Harm
+}
+
+// Finding is one thing that is found.
 type Finding struct {
-	Rule    Rule   `json:"rule"`
-	Warning bool   `json:"warning,omitempty"`
-	File    string `json:"file"`
+	Rule     Rule     `json:"rule"`
+	Severity Severity `json:"severity"`
+	File     string   `json:"file"`
 	// Part is "inline" or "data" where a file has two and one of them is meant.
 	Part      string `json:"part,omitempty"`
 	Pod       string `json:"pod,omitempty"`
@@ -110,19 +138,15 @@ type findings struct {
 	list       []Finding
 }
 
+// add adds a finding with the severity of its rule.
 func (f *findings) add(rule Rule, pod, container, format string, args ...any) {
-	f.list = append(f.list, Finding{Rule: rule, File: f.file, Part: f.part, Pod: pod, Container: container, Text: fmt.Sprintf(format, args...)})
+	f.list = append(f.list, Finding{Rule: rule, Severity: rule.severity(), File: f.file, Part: f.part, Pod: pod, Container: container, Text: fmt.Sprintf(format, args...)})
 }
 
-func (f *findings) warn(rule Rule, pod, container, format string, args ...any) {
-	f.add(rule, pod, container, format, args...)
-	f.list[len(f.list)-1].Warning = true
-}
-
-// Wrong counts the findings that are no warnings.
+// Wrong counts the findings that are no notes.
 func Wrong(list []Finding) (n int) {
 	for _, f := range list {
-		if !f.Warning {
+		if f.Severity == Harm {
 			n++
 		}
 	}

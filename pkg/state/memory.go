@@ -67,6 +67,11 @@ func readMemory(path string, raw []byte) *MemoryFile {
 		f.inline.computed = 0 // a checksum of 0 is one that was never taken
 	}
 	f.inline.content = memoryContentOf(data)
+	f.checkKnown(&struct {
+		format.MemoryManagerCheckpointV2
+		Data         string            `json:"data"`
+		DataChecksum checksum.Checksum `json:"dataChecksum"`
+	}{}, &format.Data{})
 	return f
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
 	"github.com/podslice/podslice/pkg/state/checksum"
 )
 
@@ -20,10 +21,6 @@ const (
 	CPUFileName    = "cpu_manager_state"
 	MemoryFileName = "memory_manager_state"
 )
-
-// maxFile bounds what is read: a kubelet's file has some 100 bytes for each
-// container.
-const maxFile = 64 << 20
 
 // Files are the two state files; one that was not given, or is not there, is nil.
 type Files struct {
@@ -51,8 +48,8 @@ type file[T any] struct {
 	Version      int
 	inline, data *part[T]
 	// broken says why the file as a whole is no JSON object, although parts of it
-	// may be read.
-	broken error
+	// may be read, unknown what in it is of a newer version.
+	broken, unknown error
 }
 
 // used is the part that counts: Data where the file has it, as long as that is
@@ -106,7 +103,22 @@ func (f *file[T]) integrity() (list []Finding) {
 		}
 		list = append(list, l.list...)
 	}
+	if f.unknown != nil {
+		l := f.findings(nil)
+		l.add(NewerVersion, "", "", "%v", f.unknown)
+		list = append(list, l.list...)
+	}
 	return list
+}
+
+// checkKnown looks for what is of a newer version, in a file that is not damaged.
+func (f *file[T]) checkKnown(outer, data any) {
+	for _, p := range f.parts() {
+		if f.broken != nil || !p.sound() {
+			return
+		}
+	}
+	f.unknown = statefile.CheckKnown(f.Raw, outer, "data", data)
 }
 
 // Read reads the files: of a folder both, as far as they are there, else files of
@@ -140,17 +152,9 @@ func Read(paths ...string) (Files, error) {
 }
 
 func (f *Files) add(path string) error {
-	opened, err := os.Open(path)
+	raw, err := readBounded(path)
 	if err != nil {
 		return err
-	}
-	defer opened.Close()
-	raw, err := io.ReadAll(io.LimitReader(opened, maxFile+1))
-	if err != nil {
-		return err
-	}
-	if len(raw) > maxFile {
-		return fmt.Errorf("%s is larger than %d bytes: no state file", path, maxFile)
 	}
 	top, _ := fields(raw)
 	memory := top["machineState"] != nil

@@ -92,6 +92,9 @@ func (f *CPUFile) startOn(c *cpuContent, a Against, pods bool) error {
 		return nil
 	}
 	containers := cpuplan.Set{}
+	for _, cpus := range c.byID {
+		containers = containers.Union(cpus)
+	}
 	for _, pod := range c.pods() {
 		r := c.records[pod]
 		for _, name := range slices.Sorted(maps.Keys(r.Containers)) {

@@ -22,6 +22,7 @@ type Change struct {
 	Text      string `json:"text"`
 }
 
+// String is the change in one line.
 func (c Change) String() string {
 	return Finding{File: c.File, Pod: c.Pod, Container: c.Container, Text: c.Text}.String()
 }
@@ -103,16 +104,12 @@ func (f Files) repairCPU(a Against, keep []string) (Repaired, error) {
 	if used == nil {
 		return r.Repaired, nil
 	}
-	if file.Version == 1 {
-		r.change("", "", "version 1 has container IDs in the place of pods: its entries cannot be taken over, and it is left out")
-		return r.Repaired, nil
-	}
 	c := used.content.clone()
 	for _, bad := range c.bad {
 		what := "the entry is dropped"
 		if bad.container == "" && bad.pod != "" {
 			what = "the CPUs of the pod as a whole are dropped"
-		} else if bad.pod == "" {
+		} else if bad.container == "" {
 			what = "the node shared pool is computed"
 		}
 		r.change(bad.pod, bad.container, "%s: %s", bad.text, what)
@@ -120,7 +117,8 @@ func (f Files) repairCPU(a Against, keep []string) (Repaired, error) {
 	if used != file.data && file.data != nil {
 		f.recallPods(r, &c)
 	}
-	repairPolicy(r, &c.policy, cpuPolicies, a.cpuPolicy(), map[bool]string{true: "static", false: "none"}[len(c.records) > 0])
+	dropUnknown(r, file.unknown)
+	repairPolicy(r, &c.policy, cpuPolicies, a.cpuPolicy(), map[bool]string{true: "static", false: "none"}[c.gives()])
 	for _, pod := range c.pods() {
 		repairCPUPod(r, &c, pod)
 	}
@@ -147,6 +145,14 @@ func (f Files) repairCPU(a Against, keep []string) (Repaired, error) {
 		}
 	}
 	return finish(r, file.Raw, func() ([]byte, error) { return c.encode(file.Version) })
+}
+
+// dropUnknown tells that a file of a newer kubelet is written in the version that
+// is known.
+func dropUnknown(r *repairer, unknown error) {
+	if unknown != nil {
+		r.change("", "", "%v: it is written without what is not known", unknown)
+	}
 }
 
 // repairPolicy makes a policy that there is not the configured one or, if that is
@@ -215,12 +221,14 @@ func dropCPUPods(r *repairer, c *cpuContent, a Against, keep []string) {
 	var taken cpuplan.Set
 	owners := owners{}
 	for _, pod := range order {
-		held := c.records[pod].CPUs()
-		if gone := held.Difference(online); known && !gone.IsEmpty() {
-			r.change(pod, "", "CPUs %s: the machine lacks %s; the pod is dropped, and given other CPUs when it is admitted again", held, gone)
-			delete(c.records, pod)
-			continue
+		if gone := c.records[pod].CPUs().Difference(online); known && !gone.IsEmpty() {
+			r.change(pod, "", "CPUs %s: the machine lacks %s; the pod keeps the others", c.records[pod].CPUs(), gone)
+			if c.records[pod] = c.records[pod].Only(online); c.records[pod].IsEmpty() {
+				delete(c.records, pod)
+				continue
+			}
 		}
+		held := c.records[pod].CPUs()
 		if held.Overlaps(taken) {
 			for _, winner := range slices.Sorted(maps.Keys(owners.take(pod, held.Intersection(taken)))) {
 				r.change(pod, "", "CPUs %s are pod %q's, too: this pod is dropped, and given other CPUs when it is admitted again", held.Intersection(c.records[winner].CPUs()), winner)
@@ -256,7 +264,7 @@ func (f *CPUFile) repairShared(r *repairer, c *cpuContent, a Against) error {
 		}
 	}
 	shared := all.Difference(c.assigned())
-	if c.policy == "static" && shared.IsEmpty() && len(c.records) > 0 {
+	if c.policy == "static" && shared.IsEmpty() && c.gives() {
 		if shared = reserved; shared.IsEmpty() {
 			return fmt.Errorf("%s: %w", f.Path, ErrNoPool)
 		}

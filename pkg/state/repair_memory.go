@@ -3,6 +3,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,14 +28,23 @@ func (f Files) repairMemory(a Against) (Repaired, error) {
 		}
 		r.change(bad.pod, bad.container, "%s: %s", bad.text, what)
 	}
+	dropUnknown(r, file.unknown)
 	repairPolicy(r, &c.policy, memoryPolicies, a.memoryPolicy(), map[bool]string{true: "Static", false: "None"}[len(c.machine) > 0])
 	if used != file.data && file.data != nil {
 		f.recallMemory(r, &c)
 	}
 	tables := repairTables(r, &c, a)
+	today, err := a.bareMemory()
+	if err != nil {
+		today = tables
+	}
 	for _, pod := range c.uids() {
 		rec := repairMemoryPod(r, pod, c.pods[pod])
-		if err := tables.Check(pod, rec); err != nil && !tables.Nodes().IsEmpty() && c.policy == "Static" {
+		if left := today.Known(tables.Known(rec)); !left.Equal(rec) && !tables.Nodes().IsEmpty() && c.policy == "Static" {
+			r.change(pod, "", "%v: the pod keeps what else it has", cmp.Or(tables.Check(pod, rec), today.Check(pod, rec)))
+			rec = left
+		}
+		if err := cmp.Or(tables.Check(pod, rec), today.Check(pod, rec)); err != nil && !tables.Nodes().IsEmpty() && c.policy == "Static" {
 			r.change(pod, "", "%v: the pod is dropped, and given other memory when it is admitted again", err)
 			rec = memplan.PodRecord{}
 		}

@@ -39,6 +39,8 @@ type PartView struct {
 type CPUView struct {
 	FileView
 	Shared string `json:"nodeSharedPool"`
+	// ByID is the CPUs of containers of which the file has the IDs alone.
+	ByID map[string]string `json:"containersByID,omitempty"`
 }
 
 // MemoryView is the memory manager's file.
@@ -99,6 +101,12 @@ func (f Files) View() View {
 		v.CPU = &CPUView{FileView: f.CPU.view()}
 		if used := f.CPU.used(); used != nil {
 			v.CPU.Policy, v.CPU.Shared = used.content.policy, used.content.shared.String()
+			for id, set := range used.content.byID {
+				if v.CPU.ByID == nil {
+					v.CPU.ByID = map[string]string{}
+				}
+				v.CPU.ByID[id] = set.String()
+			}
 			cpus, hasCPU = used.content.records, used.content.policy == "static" && f.CPU.Version != 1
 		}
 	}

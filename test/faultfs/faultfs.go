@@ -219,6 +219,19 @@ func (f *FS) Modified(path string) (time.Time, error) {
 	return time.Unix(file.time, 0), nil
 }
 
+// Restrict implements statefile.System.
+func (f *FS) Restrict(path string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.step("restrict", func() error {
+		if f.names[path] == nil {
+			return &os.PathError{Op: "chmod", Path: path, Err: os.ErrNotExist}
+		}
+		f.names[path].mode = 0o600
+		return nil
+	})
+}
+
 // Create implements statefile.System. The umask takes nothing away.
 func (f *FS) Create(path string) (statefile.Writer, error) {
 	f.mu.Lock()

@@ -4,6 +4,7 @@ package managers
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/podslice/podslice/pkg/kubelet/cm/cpumanager/state"
 	"github.com/podslice/podslice/test/simnode"
 	"github.com/podslice/podslice/test/simnode/script"
 )
@@ -33,9 +35,33 @@ var damages = map[string]func(text []byte) []byte{
 	"inline": func(text []byte) []byte {
 		return bytes.Replace(text, []byte(`"policyName":"`), []byte(`"policyName":"x`), 1)
 	},
+	// no-inline has something else in the place of the older part's entries.
+	"no-inline": func(text []byte) []byte {
+		return bytes.Replace(text, []byte(`"entries":{`), []byte(`"entries":5,"x":{`), 1)
+	},
+	"v1":   version1,
 	"both": func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(`tatic`), []byte(`tatik`)) },
 	// newer is what a kubelet of the future may write.
 	"newer": func(text []byte) []byte { return bytes.Replace(text, []byte(`{`), []byte(`{"futureEntries":{},`), 1) },
+}
+
+// version1 is the CPU manager's file as kubelets before 1.18 wrote it.
+func version1(text []byte) []byte {
+	var v2 state.CPUManagerCheckpointV2
+	if err := json.Unmarshal(text, &v2); err != nil {
+		panic(err)
+	}
+	v1 := state.CPUManagerCheckpointV1{PolicyName: v2.PolicyName, DefaultCPUSet: v2.DefaultCPUSet, Entries: map[string]string{"gone": "1"}}
+	for uid, containers := range v2.Entries {
+		for name, cpus := range containers {
+			v1.Entries[uid+"-"+name] = cpus
+		}
+	}
+	old, err := v1.MarshalCheckpoint()
+	if err != nil {
+		panic(err)
+	}
+	return old
 }
 
 var fileNames = map[string]string{"cpu": "cpu_manager_state", "memory": "memory_manager_state"}

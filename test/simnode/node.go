@@ -47,8 +47,10 @@ type Settings struct {
 	Gate bool
 	// ReservedCPUs are the reserved CPUs or, when empty, the CPU manager chooses
 	// as many as Reserve says.
-	ReservedCPUs    cpuset.CPUSet
-	Reserve         int
+	ReservedCPUs cpuset.CPUSet
+	Reserve      int
+	// ReservedMemory is what is reserved on the first NUMA node; empty means 1Gi.
+	ReservedMemory  string
 	CPUOptions      map[string]string
 	TopologyOptions map[string]string
 	// Period is the CPU manager's reconcile period; 0 means an hour, so that
@@ -192,7 +194,7 @@ func (n *Node) Start() error {
 	ctx, n.stop = context.WithCancel(klog.NewContext(context.Background(), n.Logger))
 	n.TB.Cleanup(n.stop)
 	n.sources = &sources{}
-	reservedMemory := resource.MustParse("1Gi")
+	reservedMemory := resource.MustParse(cmp.Or(n.ReservedMemory, "1Gi"))
 	reservation := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(max(n.ReservedCPUs.Size(), n.Reserve)), resource.DecimalSI),
 		v1.ResourceMemory: reservedMemory,

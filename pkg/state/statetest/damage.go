@@ -102,8 +102,8 @@ var Damages = map[string]Damage{
 	"memory: missing node":      {"missing-node", true, inData(func(d map[string]any) { members(d, "entries", "uid-x")["a"] = block([]int{2}, 1<<30) })},
 	"memory: allocatable":       {"table", true, inData(func(d map[string]any) { members(d, "machineState", "0", "memoryMap", "memory")["allocatable"] = 1 })},
 	"memory: no table":          {"table", true, inData(func(d map[string]any) { members(d, "machineState")["1"] = nil })},
-	"memory: a node too few":    {"table", true, inData(func(d map[string]any) { delete(members(d, "machineState"), "1") })},
-	"memory: another total": {"table", true, inData(func(d map[string]any) {
+	"memory: a node too few":    {"machine-changed", true, inData(func(d map[string]any) { delete(members(d, "machineState"), "1") })},
+	"memory: another total": {"machine-changed", true, inData(func(d map[string]any) {
 		t := members(d, "machineState", "1", "memoryMap", "memory")
 		t["total"], t["allocatable"], t["free"] = 20<<30, 18<<30, 18<<30
 	})},
@@ -116,7 +116,18 @@ var Damages = map[string]Damage{
 		t := members(d, "machineState", "0", "memoryMap", "memory")
 		t["reserved"], t["free"] = 0, t["allocatable"]
 	})},
-	"memory: no nodes": {"machine-state", true, inData(func(d map[string]any) { d["machineState"] = map[string]any{} })},
+	"memory: node of no machine": {"missing-node", true, inData(func(d map[string]any) {
+		machine := members(d, "machineState")
+		two, err := json.Marshal(machine["1"])
+		if err != nil {
+			panic(err)
+		}
+		machine["2"] = json.RawMessage(strings.Replace(string(two), `"cells":[1]`, `"cells":[2]`, 1))
+		members(d, "entries", "uid-x")["a"] = block([]int{2}, 1<<30)
+	})},
+	"field of a newer kubelet":         {"newer-version", false, func(f map[string]any) { f["generation"] = 7 }},
+	"memory: field of a newer kubelet": {"newer-version", true, inData(func(d map[string]any) { members(d, "podEntries", db)["owner"] = "x" })},
+	"memory: no nodes":                 {"machine-state", true, inData(func(d map[string]any) { d["machineState"] = map[string]any{} })},
 }
 
 // Apply damages the files.

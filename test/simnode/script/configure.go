@@ -83,6 +83,9 @@ func (r *Runner) set(s *settings, arg datadriven.CmdArg) (err error) {
 	case "reserved":
 		n.Reserve = 0
 		n.ReservedCPUs, err = cpuset.Parse(strings.Join(arg.Vals, ","))
+	case "reserved-memory":
+		n.ReservedMemory = value
+		_, err = resource.ParseQuantity(value)
 	case "reserve":
 		n.ReservedCPUs = cpuset.New()
 		n.Reserve, err = strconv.Atoi(value)

@@ -12,6 +12,7 @@
 //	  topology manager
 //	  [device=(NAME@NODE,...)]: what device plugins offer
 //	  reserve=N in place of reserved: the CPU manager chooses the CPUs
+//	  [reserved-memory=Q]: on the first NUMA node that has some; 1Gi if never given
 //	  [period=D]: the CPU manager's reconcile period
 //	node machine=NAME [offline=(CPUs)] ...
 //	  the same on a machine of the catalogue; hugepages are on every node that
@@ -22,7 +23,8 @@
 //	  what the managers read of the machine
 //	restart [policy=P] [scope=S] [gates=on|off] [reserved=(CPUs)] [offline=(CPUs)] ...
 //	  a new kubelet, with the CPU manager's options that are given here, admits
-//	  all pods again; says what moved or was written
+//	  all pods again; says what moved or was written. The machine is another one if
+//	  one is written below, or given as for node
 //	  [lost=(NAME,...)]: pods whose containers the runtime has lost
 //	  [terminating=(NAME,...)]: pods that are not admitted again, since they are on
 //	  their way out

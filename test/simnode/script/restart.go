@@ -47,11 +47,12 @@ func (r *Runner) start() error {
 	return err
 }
 
-// restart starts a new kubelet, which admits every pod again.
-func (r *Runner) restart(args []datadriven.CmdArg) (string, error) {
+// restart starts a new kubelet, which admits every pod again, on the machine that
+// is written if there is one.
+func (r *Runner) restart(args []datadriven.CmdArg, written string) (string, error) {
 	before, files := r.describeAll(), r.allFiles()
 	r.lose(args)
-	if err := r.configure(args, ""); err != nil {
+	if err := r.configure(args, written); err != nil {
 		return "", err
 	}
 	return r.begin(before, files, names(args, "terminating"))

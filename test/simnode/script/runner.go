@@ -88,7 +88,7 @@ func (r *Runner) run(c Command) (string, error) {
 	case "machine":
 		return n.DescribeMachine(), nil
 	case "restart":
-		return r.restart(c.Args)
+		return r.restart(c.Args, c.Input)
 	case "admit":
 		pod, err := simnode.ParsePod(c.Input)
 		if err != nil {

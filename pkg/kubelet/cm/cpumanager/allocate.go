@@ -167,7 +167,7 @@ func (m *manager) refuse(logger klog.Logger, podUID string, err error) error {
 	if m.runningBefore[podUID] {
 		topologymanager.CountStateProblem(cpuplan.ResourceName, topologymanager.RunningPodWithout)
 		logger.Error(err, "Pod ran before the kubelet started and is admitted without exclusive CPUs: it runs in the node shared pool",
-			"ifItHadSome", topologymanager.RepairCommand(m.stateDir))
+			"repair", m.remedy)
 		return nil
 	}
 	logger.Error(err, "Could not allocate CPUs")

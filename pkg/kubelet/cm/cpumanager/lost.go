@@ -4,6 +4,7 @@ package cpumanager
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
@@ -12,6 +13,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/running"
+	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
 
@@ -64,11 +66,16 @@ func (m *manager) assess(ctx context.Context, logger klog.Logger, store *state.S
 		return l
 	}
 	topologymanager.CountStateProblem(cpuplan.ResourceName, topologymanager.DamagedFile)
+	repair := ""
+	if damage := (*statefile.Damage)(nil); errors.As(err, &damage) {
+		repair = damage.RepairCommand()
+		m.remedy += ", or if its record was lost with the damaged file: " + repair
+	}
 	if l.afresh() {
-		logger.Error(err, "The CPU manager begins afresh: no container runs", "repair", topologymanager.RepairCommand(m.stateDir))
+		logger.Error(err, "The CPU manager begins afresh: no container runs", "repair", repair)
 	} else {
 		logger.Error(err, "The CPU manager goes on with what can be read and with what the runtime says of the containers that run",
-			"runningPods", len(l.runs), "repair", topologymanager.RepairCommand(m.stateDir))
+			"runningPods", len(l.runs), "repair", repair)
 	}
 	return l
 }

@@ -122,6 +122,8 @@ type manager struct {
 
 	// mu guards what follows.
 	mu sync.Mutex
+	// remedy is what helps a pod that runs without what it asks for.
+	remedy string
 	// committed is what the state file says.
 	committed cpuplan.State
 	// admission is the one that is open, or the last one.
@@ -166,6 +168,7 @@ func NewManager(logger klog.Logger, cpuPolicyName string, cpuPolicyOptions map[s
 		runningBefore:   map[string]bool{},
 		unconfirmed:     map[string]bool{},
 		startWait:       maxStartWait,
+		remedy:          "start the pod anew",
 	}
 	m.updater = newUpdater(toPlan(m.allCPUs), m.targets)
 	registerMetrics()

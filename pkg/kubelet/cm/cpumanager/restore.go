@@ -62,10 +62,10 @@ func (m *manager) restore(ctx context.Context, logger klog.Logger) {
 	m.logOddities(logger)
 	content := m.contentOf(m.committed)
 	if err := store.Replace(content); err != nil {
-		// What the file lacks is only what follows from the rest of it. The
-		// next allocation has to write it all the same, and fails if it cannot.
+		// It is tried again with each round of the reconcile loop; an allocation
+		// that cannot be written fails.
 		logger.Error(err, "Could not bring the CPU manager's state file up to date")
-		store.Publish(content)
+		store.PublishUnwritten(content)
 	}
 	m.store.Store(store)
 	m.setGauges()
@@ -91,14 +91,7 @@ func (m *manager) dropOffline(logger klog.Logger, records map[string]cpuplan.Rec
 		}
 		logger.Error(nil, "A running pod has fewer CPUs than it was given: the machine has some of them no more",
 			"podUID", uid, "cpus", held, "missing", missing, "online", online)
-		left := cpuplan.Record{Pod: r.Pod.Intersection(online), Containers: map[string]cpuplan.Set{}}
-		for name, cpus := range r.Containers {
-			// Without an entry the container gets CPUs when it is admitted.
-			if cpus = cpus.Intersection(online); !cpus.IsEmpty() {
-				left.Containers[name] = cpus
-			}
-		}
-		records[uid] = left
+		records[uid] = r.Only(online)
 	}
 }
 

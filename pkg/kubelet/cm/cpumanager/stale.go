@@ -43,7 +43,7 @@ func (m *manager) dropStale(logger klog.Logger, pods []*v1.Pod) {
 		return
 	}
 	if err := m.commit(next); err != nil {
-		logger.Error(err, "Could not release the CPUs of pods that are gone; they stay taken until it succeeds")
+		logger.Error(err, "Could not bring the CPU manager's state file up to date; CPUs of pods that are gone stay taken until it succeeds", "podUIDs", gone)
 	}
 }
 

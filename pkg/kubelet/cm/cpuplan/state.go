@@ -30,6 +30,18 @@ func (r Record) CPUs() Set {
 // IsEmpty reports whether the pod holds nothing.
 func (r Record) IsEmpty() bool { return r.Pod.IsEmpty() && len(r.Containers) == 0 }
 
+// Only is the record with these CPUs alone. A container that has none of them has
+// no entry: it gets CPUs when it is admitted again.
+func (r Record) Only(cpus Set) Record {
+	left := Record{Pod: r.Pod.Intersection(cpus), Containers: map[string]Set{}}
+	for name, held := range r.Containers {
+		if held = held.Intersection(cpus); !held.IsEmpty() {
+			left.Containers[name] = held
+		}
+	}
+	return left
+}
+
 // Equals reports whether both records hold the same.
 func (r Record) Equals(o Record) bool {
 	return r.Pod.Equals(o.Pod) && maps.EqualFunc(r.Containers, o.Containers, Set.Equals)

@@ -129,7 +129,7 @@ func (m *manager) settle(logger klog.Logger, asked podRequest, record memplan.Po
 	if m.runningBefore[uid] {
 		topologymanager.CountStateProblem(metrics.ResourceManagerMemory, topologymanager.RunningPodWithout)
 		logger.Error(err, "Pod ran before the kubelet started and is admitted without memory of its own",
-			"ifItHadSome", topologymanager.RepairCommand(m.directory))
+			"repair", m.remedy)
 		return nil
 	}
 	logger.Error(err, "Cannot allocate memory")

@@ -73,7 +73,7 @@ func (m *manager) collect(logger klog.Logger, admitting string) {
 	maps.DeleteFunc(m.containers, func(_ string, ref containerRef) bool { return !active.keeps(ref.podUID, ref.name) })
 
 	kept, stale := records.Keep(active.keeps)
-	if !stale {
+	if !stale && !m.store.Load().Unsure() {
 		return
 	}
 	if a := m.transaction(admitting); a != nil {
@@ -81,7 +81,7 @@ func (m *manager) collect(logger klog.Logger, admitting string) {
 		return
 	}
 	if err := m.replace(kept); err != nil {
-		logger.Error(err, "Memory of pods that are gone stays taken for now")
+		logger.Error(err, "Could not bring the memory manager's state file up to date; memory of pods that are gone stays taken until it succeeds")
 		return
 	}
 	logger.V(2).Info("Took back the memory of pods that are gone", "podsBefore", records.Len(), "podsNow", kept.Len())

@@ -4,6 +4,7 @@ package memorymanager
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
@@ -13,6 +14,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/running"
+	"github.com/podslice/podslice/pkg/kubelet/cm/statefile"
 	"github.com/podslice/podslice/pkg/kubelet/cm/topologymanager"
 )
 
@@ -31,13 +33,18 @@ func (m *manager) open(ctx context.Context, logger klog.Logger, runtime runtimeS
 	runs := running.Ask(ctx, runtime, containers)
 	if err != nil {
 		topologymanager.CountStateProblem(metrics.ResourceManagerMemory, topologymanager.DamagedFile)
+		repair := ""
+		if damage := (*statefile.Damage)(nil); errors.As(err, &damage) {
+			repair = damage.RepairCommand()
+			m.remedy += ", or if its record was lost with the damaged file: " + repair
+		}
 		records := store.Host().Records()
 		if len(runs) == 0 {
-			logger.Error(err, "The memory manager begins afresh: no container runs", "repair", topologymanager.RepairCommand(m.directory))
+			logger.Error(err, "The memory manager begins afresh: no container runs", "repair", repair)
 			records = memplan.Records{}
 		} else {
 			logger.Error(err, "The memory manager goes on with what can be read and with what the runtime says of the containers that run",
-				"runningPods", len(runs), "repair", topologymanager.RepairCommand(m.directory))
+				"runningPods", len(runs), "repair", repair)
 		}
 		store.Update(logger, records)
 	}

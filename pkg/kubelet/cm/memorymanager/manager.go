@@ -28,6 +28,8 @@ type manager struct {
 	policy    policy
 	directory string
 	affinity  topologymanager.Store
+	// remedy is what helps a pod that runs without what it asks for. Start sets it.
+	remedy string
 
 	// store is replaced once, by Start. It is read without mu, so that nobody who
 	// only reads waits for an admission.
@@ -73,6 +75,7 @@ func NewManager(logger klog.Logger, policyName string, machineInfo *cadvisorapi.
 		policy:        p,
 		directory:     stateFileDirectory,
 		affinity:      affinity,
+		remedy:        "start the pod anew",
 		containers:    map[string]containerRef{},
 		runningBefore: map[string]bool{},
 	}

@@ -186,6 +186,29 @@ func (m Machine) Check(uid string, pod PodRecord) error {
 	return nil
 }
 
+// Known is the record without blocks of resources that their nodes do not have any
+// more, such as pages of a size that is gone. What else the pod has it uses still.
+// Blocks on nodes that the machine does not have stay, for Check.
+func (m Machine) Known(pod PodRecord) PodRecord {
+	known := func(blocks []Block) []Block {
+		return slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool {
+			return !b.Nodes.IsEmpty() && b.Nodes.IsSubsetOf(m.ids) && !m.have(b.Nodes, b.Resource)
+		})
+	}
+	if m.Check("", pod) == nil {
+		return pod
+	}
+	pod.Pod = known(pod.Pod)
+	containers := make(map[string][]Block, len(pod.Containers))
+	for name, blocks := range pod.Containers {
+		if left := known(blocks); len(left) > 0 || len(blocks) == 0 {
+			containers[name] = left
+		}
+	}
+	pod.Containers = containers
+	return pod
+}
+
 func (m Machine) checkBlocks(uid, container string, blocks []Block) error {
 	for _, b := range blocks {
 		if gone := b.Nodes.Difference(m.ids); !gone.IsEmpty() {

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Fields returns, as an object of its own, the fields that a damaged file has
@@ -41,6 +43,21 @@ func Fields(text []byte) []byte {
 		return nil
 	}
 	return whole
+}
+
+// Only returns, as an object of its own, the fields of these names that the object
+// has.
+func Only(text []byte, names ...string) []byte {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return nil
+	}
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return !slices.Contains(names, name) })
+	only, err := json.Marshal(fields)
+	if err != nil {
+		return nil
+	}
+	return only
 }
 
 // CheckKnown returns an error if the file's object has fields that the type of

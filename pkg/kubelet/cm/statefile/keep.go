@@ -7,15 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // Keep gives the file, which is damaged, a second name that nobody writes to:
 // its own, ".damaged-" and when it was last written. It returns the path. The
 // file itself stays in place, so that a crash before the next Replace leaves
 // everything to find again; found again, it gets no third name. Where files can
-// have one name only, it is moved. Files that are kept are never deleted.
+// have one name only, it is moved. Files that are kept are never deleted, and are
+// for their owner alone.
 func (f File) Keep() (string, error) {
 	written, err := calls().Modified(f.Path())
+	if err == nil {
+		err = calls().Restrict(f.Path())
+	}
 	if err != nil {
 		return "", fmt.Errorf("cannot keep damaged state file: %w", err)
 	}
@@ -41,9 +46,10 @@ func (f File) keepAs(name string) (taken bool, err error) {
 	case err == nil:
 		return false, calls().FlushFolder(f.Dir)
 	case errors.Is(err, os.ErrExist):
+		// What neither can be read of, with the same time, is the same.
 		kept, errKept := calls().ReadFile(name)
 		content, errContent := calls().ReadFile(f.Path())
-		return errKept != nil || errContent != nil || !bytes.Equal(kept, content), nil
+		return (errKept == nil) != (errContent == nil) || !bytes.Equal(kept, content), nil
 	}
 	// Folders, and file systems without hard links. Nothing has the name, since
 	// looking it up fails.
@@ -83,6 +89,16 @@ func (d *Damage) Error() string {
 		return fmt.Sprintf("%s; it could not be kept under another name yet: %v", text, d.KeepErr)
 	}
 	return fmt.Sprintf("%s; it is kept as %q", text, d.Kept)
+}
+
+// RepairCommand is what may read more of the file than the kubelet, which believes
+// nothing without a checksum. Of a file that is kept it makes another, which whoever
+// looks at it can put in place while the kubelet is stopped.
+func (d *Damage) RepairCommand() string {
+	if d.Kept == "" {
+		return "podslice state repair --write " + d.Path
+	}
+	return "podslice state repair " + d.Kept + " --to " + filepath.Join(filepath.Dir(d.Path), "repaired")
 }
 
 // Unwrap returns what is wrong.

@@ -3,7 +3,9 @@
 package statefile
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,4 +57,19 @@ func TestEmptyFileIsNotAMissingFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, data)
 	require.Empty(t, data)
+}
+
+// TestDamageTellsWhatToDo: the command that is told is for the file that is kept,
+// or for the one in place as long as none can be.
+func TestDamageTellsWhatToDo(t *testing.T) {
+	f := File{Dir: t.TempDir(), Name: "state"}
+	require.NoError(t, os.WriteFile(f.Path(), []byte("damaged"), 0o600))
+	d := f.NewDamage(errors.New("no JSON"), "")
+	require.FileExists(t, d.Kept)
+	require.Equal(t, "podslice state repair "+d.Kept+" --to "+filepath.Join(f.Dir, "repaired"), d.RepairCommand())
+
+	gone := File{Dir: f.Dir, Name: "gone"}
+	d = gone.NewDamage(errors.New("it cannot be read"), "")
+	require.Error(t, d.KeepErr)
+	require.Equal(t, "podslice state repair --write "+gone.Path(), d.RepairCommand())
 }

@@ -3,6 +3,7 @@
 package statefile
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
@@ -12,10 +13,14 @@ import (
 // System is the calls of the operating system that this package makes. It is
 // there so that tests can have each of them fail.
 type System interface {
-	// ReadFile fails with os.ErrNotExist when there is no file.
+	// ReadFile fails with os.ErrNotExist when there is no file, and for what is no
+	// file, or larger than MaxSize.
 	ReadFile(path string) ([]byte, error)
 	// Modified is when the file was last written.
 	Modified(path string) (time.Time, error)
+	// Restrict leaves a file to its owner; whatever else has the name stays as it
+	// is.
+	Restrict(path string) error
 	// Create makes an empty file that only its owner may read, or empties one.
 	Create(path string) (Writer, error)
 	Rename(from, to string) error
@@ -54,7 +59,34 @@ func calls() System { return *system.Load() }
 // operatingSystem makes the calls.
 type operatingSystem struct{}
 
-func (operatingSystem) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
+// MaxSize bounds what is read: a kubelet's file has some hundred bytes for each
+// container.
+const MaxSize = 64 << 20
+
+// ReadFile does not wait for what a pipe or a device may have to say, nor read
+// without end.
+func (operatingSystem) ReadFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file, but %s", path, info.Mode())
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
+	if err == nil && len(data) > MaxSize {
+		err = fmt.Errorf("%s is larger than %d bytes", path, MaxSize)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
 
 func (operatingSystem) Modified(path string) (time.Time, error) {
 	info, err := os.Lstat(path)
@@ -62,6 +94,13 @@ func (operatingSystem) Modified(path string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return info.ModTime(), nil
+}
+
+func (operatingSystem) Restrict(path string) error {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return os.Chmod(path, 0o600)
 }
 
 func (operatingSystem) Create(path string) (Writer, error) {

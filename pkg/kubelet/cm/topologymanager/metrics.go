@@ -75,7 +75,3 @@ const (
 func CountStateProblem(resource string, problem StateProblem) {
 	stateErrors.WithLabelValues(resource, string(problem)).Inc()
 }
-
-// RepairCommand is what puts the state files in the folder right, for messages.
-// The kubelet has to be stopped for it.
-func RepairCommand(dir string) string { return "podslice state repair --write " + dir }

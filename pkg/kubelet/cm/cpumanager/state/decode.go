@@ -21,16 +21,18 @@ import (
 func decode(raw []byte) (data *CPUManagerCheckpointData, part string, err error) {
 	data, part, err = decodeWhole(raw)
 	if err == nil {
-		return data, part, statefile.CheckKnown(raw, &allFields{}, "data", &CPUManagerCheckpointData{})
+		return data, part, statefile.CheckKnown(raw, &allFields{}, "data", &allData{})
 	}
 	whole := statefile.Fields(raw)
 	if whole == nil {
 		return nil, "", err
 	}
 	// No checksum is one of very old files; in what is left of a file it may just
-	// be missing.
-	if data, part, errWhole := decodeWhole(whole); errWhole == nil && statefile.HasSum(whole, "checksum", "dataChecksum") {
-		return data, part, err
+	// be missing. Data can be whole beside a part that cannot be read.
+	for _, left := range [][]byte{whole, statefile.Only(whole, "data", "dataChecksum")} {
+		if data, part, errLeft := decodeWhole(left); errLeft == nil && statefile.HasSum(left, "checksum", "dataChecksum") {
+			return data, part, err
+		}
 	}
 	v2 := CPUManagerCheckpointV2{Entries: map[string]map[string]string{}}
 	if errV2 := read(whole, &v2); errV2 == nil && v2.Checksum != 0 {
@@ -42,9 +44,17 @@ func decode(raw []byte) (data *CPUManagerCheckpointData, part string, err error)
 // allFields is the fields of all versions.
 type allFields struct {
 	CPUManagerCheckpointV3
-	Entries      json.RawMessage `json:"entries"`
-	Data         string          `json:"data"`
-	DataChecksum uint64          `json:"dataChecksum"`
+	Entries      json.RawMessage         `json:"entries"`
+	PodEntries   map[string]podEntryText `json:"podEntries"`
+	Data         string                  `json:"data"`
+	DataChecksum uint64                  `json:"dataChecksum"`
+}
+
+// allData is the fields of Data. PodEntry reads itself, and would pass over fields
+// that it does not know.
+type allData struct {
+	CPUManagerCheckpointData
+	PodEntries map[string]podEntryText `json:"podEntries"`
 }
 
 // decodeWhole reads the newest format that the file is in. A file that has the

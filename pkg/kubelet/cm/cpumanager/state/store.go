@@ -23,7 +23,7 @@ type Store struct {
 	file       statefile.File
 	policyName string
 	published  atomic.Pointer[Content]
-	// written is the file's content, as far as that is sure.
+	// written is the file's content, unless that is unsure.
 	written []byte
 	unsure  bool
 	// unkept is set while there is a damaged file that could not be kept under
@@ -95,13 +95,21 @@ func (s *Store) Write(content *Content) error {
 	return nil
 }
 
-// Unsure reports whether the file may have the content of a Replace that failed.
-// It is cleared by one that succeeds.
+// Unsure reports whether the file may have another content than readers see: that
+// of a Replace that failed, or of before PublishUnwritten. It is cleared by a
+// Replace that succeeds.
 func (s *Store) Unsure() bool { return s.unsure }
 
 // Publish shows readers a content that is not written. It is for content that
 // follows from what the file has.
 func (s *Store) Publish(content *Content) { s.published.Store(content) }
+
+// PublishUnwritten shows readers a content that could not be written and has to
+// be, by the next Replace.
+func (s *Store) PublishUnwritten(content *Content) {
+	s.published.Store(content)
+	s.unsure = true
+}
 
 func (s *Store) encode(content *Content) ([]byte, error) {
 	checkpoint := CPUManagerCheckpoint{CheckpointData: CPUManagerCheckpointData{

@@ -218,6 +218,8 @@ func TestDamage(t *testing.T) {
 		"data gone":                  {changed(func(f map[string]any) { delete(f, "data") }), "could not load v4", inline},
 		"checksum gone":              {changed(func(f map[string]any) { delete(f, "dataChecksum") }), "checkpoint is corrupted", inline},
 		"inline part changed":        {changed(func(f map[string]any) { f["defaultCpuSet"] = "0" }), "", all},
+		"inline part is no such":     {changed(func(f map[string]any) { f["entries"] = 5 }), "could not load v4", all},
+		"a pod with a new field":     {v4(`{"policyName":"static","defaultCpuSet":"0","entries":{"POD":{"c":"1"}},"podEntries":{"POD":{"cpuSet":"1","new":1}}}`), "newer version", &Content{Default: other.Default, Assignments: other.Assignments, Pods: PodCPUAssignments{"POD": {CPUSet: cpuset.New(1)}}}},
 		"both parts changed":         {changed(func(f map[string]any) { f["defaultCpuSet"], f["data"] = "0", "{}" }), "checkpoint is corrupted", nothing},
 		"a field of the future":      {changed(func(f map[string]any) { f["new"] = 1 }), "newer version", all},
 		"data with a new field":      {v4(`{"policyName":"static","defaultCpuSet":"0","entries":{"POD":{"c":"1"}},"new":1}`), "newer version", other},

@@ -17,7 +17,8 @@ import (
 // otherwise from the part that is named: of a file that is not whole JSON, its
 // whole fields; of one of the third version whose Data is damaged, what it has for
 // older kubelets, which lacks the pods as such. Nothing is read that its checksum
-// does not bear out. Text is Data as it stands in a file that is whole.
+// does not bear out. Text is Data as it stands in a file that is whole in both
+// parts.
 func decode(blob []byte) (data *MemoryManagerCheckpointData, text, part string, err error) {
 	data, text, part, err = decodeWhole(blob)
 	if err == nil {
@@ -29,9 +30,11 @@ func decode(blob []byte) (data *MemoryManagerCheckpointData, text, part string, 
 		return nil, "", "", err
 	}
 	// No checksum is one of very old files; in what is left of a file it may just
-	// be missing.
-	if data, _, part, errWhole := decodeWhole(whole); errWhole == nil && statefile.HasSum(whole, "checksum", "dataChecksum") {
-		return data, "", part, err
+	// be missing. Data can be whole beside a part that cannot be read.
+	for _, left := range [][]byte{whole, statefile.Only(whole, "data", "dataChecksum")} {
+		if data, _, part, errLeft := decodeWhole(left); errLeft == nil && statefile.HasSum(left, "checksum", "dataChecksum") {
+			return data, "", part, err
+		}
 	}
 	if v1, errV1 := readV1(whole); errV1 == nil && v1.Checksum != 0 && v1.PolicyName != "" {
 		return v1.data(), "", "the part for older kubelets", err
@@ -72,6 +75,9 @@ func decodeVersion(blob []byte) (*MemoryManagerCheckpointData, string, string, e
 		}
 		if err != nil {
 			return nil, "", "", fmt.Errorf("could not load v3 checkpoint: %w", err)
+		}
+		if v3.MemoryManagerCheckpointV1.VerifyChecksum() != nil {
+			return &v3.CheckpointData, "", "version 3", nil
 		}
 		return &v3.CheckpointData, v3.Data, "version 3", nil
 	}

@@ -30,6 +30,9 @@ type Store struct {
 	// unkept is set while there is a damaged file that could not be kept under
 	// another name. It is not replaced before.
 	unkept bool
+	// unsure is set while the file may have other records than those that are
+	// published.
+	unsure bool
 	// missing is set if there was no file.
 	missing bool
 }
@@ -73,12 +76,23 @@ func Open(logger klog.Logger, stateDir, name, policyName string, machine memplan
 // Missing reports whether there was no file.
 func (s *Store) Missing() bool { return s.missing }
 
+// Unsure reports whether the file may have other records than those that are
+// published, since it could not be written. A Replace clears it that succeeds.
+func (s *Store) Unsure() bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.unsure
+}
+
 // Update writes the file if it differs from what would be written now. That this
 // can fail is only logged: the records are loaded, and what runs must not suffer
 // from a disk that is full.
 func (s *Store) Update(logger klog.Logger, loaded memplan.Records) {
 	if err := s.Replace(loaded); err != nil {
 		logger.Error(err, "The memory manager's state is loaded, but cannot be written", "file", s.file.Path())
+		s.writing.Lock()
+		defer s.writing.Unlock()
+		s.unsure = true
 		s.publish(memplan.NewHost(s.Host().Machine(), loaded))
 	}
 }
@@ -124,6 +138,11 @@ func (s *Store) check(logger klog.Logger, machine memplan.Machine, data *MemoryM
 	}
 	logChanges(logger, data.MachineState, machineState(memplan.NewHost(machine, memplan.Records{})))
 	for uid, pod := range loaded.All() {
+		if left := machine.Known(pod); !left.Equal(pod) {
+			logger.Error(nil, "A pod has less memory than it was given: the machine has no pages of some size any more", "podUID", uid,
+				"recorded", pod.Pod, "containers", pod.Containers)
+			loaded, pod = loaded.With(uid, left), left
+		}
 		// Nothing can be bound to a node that is gone. The pod is allocated anew
 		// when it is admitted again.
 		if err := machine.Check(uid, pod); err != nil {
@@ -165,12 +184,12 @@ func (s *Store) Replace(next memplan.Records) error {
 			if errors.Is(err, statefile.ErrUnsure) {
 				// The next one, which may be that of the old records, must be
 				// written.
-				s.data = ""
+				s.data, s.unsure = "", true
 			}
 			return fmt.Errorf("[memorymanager] the state could not be saved: %w", err)
 		}
 	}
-	s.data = checkpoint.Data
+	s.data, s.unsure = checkpoint.Data, false
 	s.publish(host)
 	return nil
 }

@@ -176,11 +176,15 @@ func TestMachineThatChanged(t *testing.T) {
 	require.NoError(t, s.Replace(memplan.NewRecords(map[string]memplan.PodRecord{
 		"p": {Containers: map[string][]memplan.Block{"c": {{Nodes: numa.SetOf(0), Resource: "hugepages-2Mi", Size: gi}}}},
 		"q": {Containers: map[string][]memplan.Block{"c": {{Nodes: numa.SetOf(0), Resource: "memory", Size: gi}}}},
+		"r": {Containers: map[string][]memplan.Block{"c": {
+			{Nodes: numa.SetOf(0), Resource: "memory", Size: gi}, {Nodes: numa.SetOf(0), Resource: "hugepages-2Mi", Size: gi},
+		}}},
 	})))
 	s, err = open(t, dir, "Static", one)
 	require.NoError(t, err, "nor does a page size that is gone")
 	require.Empty(t, s.GetMemoryBlocks("p", "c"))
 	require.Len(t, s.GetMemoryBlocks("q", "c"), 1)
+	require.Equal(t, []Block{{NUMAAffinity: []int{0}, Type: "memory", Size: gi}}, s.GetMemoryBlocks("r", "c"), "it keeps what there is")
 
 	records := testRecords()
 	uid := "ordinary"
@@ -245,6 +249,8 @@ func TestVersions(t *testing.T) {
 		"v2, something behind":  {text(v2) + "\x00\x00", "not valid JSON", all, true},
 		"v3":                    {text(v3), "", all, true},
 		"v3, inlined copy off":  {strings.Replace(text(v3), "1073741824", "1073741825", 1), "", all, true},
+		"v3, inlined no such":   {strings.Replace(text(v3), `"entries":{`, `"entries":5,"x":{`, 1), "could not load v3 checkpoint", all, true},
+		"v3, a pod's new field": {strings.Replace(text(v3), `"entries":{`, `"podEntries":{"pod":{"new":1}},"entries":{`, 1), "newer version", all, true},
 		"v3 corrupt":            {strings.Replace(text(v3), `\"size\":1073741824`, `\"size\":1073741825`, 1), "could not load v3 checkpoint: checkpoint is corrupted", all, false},
 		"v3 without data":       {strings.Replace(text(v3), `"data":"`, `"other":"`, 1), "could not load v3 checkpoint", all, false},
 		"v3 cut off in data":    {text(v3)[:len(text(v3))-60], "not valid JSON", all, false},
@@ -263,7 +269,10 @@ func TestVersions(t *testing.T) {
 			require.Equal(t, test.pod, s.GetPodMemoryBlocks("pod") != nil)
 			if test.fails == "" {
 				require.NoError(t, err)
-				require.Contains(t, content(t, dir), `"dataChecksum"`, "what is read is written in the newest version")
+				var now MemoryManagerCheckpoint
+				require.NoError(t, now.UnmarshalCheckpoint([]byte(content(t, dir))))
+				require.NoError(t, now.VerifyChecksum(), "what is read is written in the newest version")
+				require.NoError(t, now.MemoryManagerCheckpointV1.VerifyChecksum(), "for older kubelets, too")
 				return
 			}
 			require.ErrorContains(t, err, test.fails)
