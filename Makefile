@@ -28,6 +28,7 @@ SOAK_ADMISSIONS ?=
 SOAK_SEED ?=
 FOCUS ?=
 FRESH ?=
+HOST ?=
 
 ifeq ($(filter $(KUBELET),ours stock),)
 $(error KUBELET is "$(KUBELET)": want ours or stock)
@@ -45,7 +46,7 @@ help: ## list the targets (this text)
 	@echo "of test-upstream:  PKGS=\"pkg/kubelet/cm/... pkg/kubelet/server\"  KUBE_VERSION=v1.37.x"
 	@echo "of test-e2e-node:  RUN=regexp  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
 	@echo "                   SOAK_ADMISSIONS=200  SOAK_SEED=number"
-	@echo "of test-e2e-upstream:  FOCUS=regexp  FRESH=1  KUBELET=ours|stock"
+	@echo "of test-e2e-upstream:  FOCUS=regexp  FRESH=1  HOST=user@host  KUBELET=ours|stock"
 
 run-args = -out $(OUT) -kubelet $(kubelet-binary) -pod '$(POD)' -policy '$(POLICY)' -scope '$(SCOPE)' -shape '$(SHAPE)'
 
@@ -157,7 +158,7 @@ e2e-node = echo "make $@: $(kubelet-binary) on an emulated node"; \
 test-e2e-upstream: deps kubelet-$(KUBELET) tools suite | $(BIN) ## upstream's node e2e suite on an emulated node, hours; an interrupted run goes on (docs/testing.md)
 	@echo "make $@: $(kubelet-binary) under upstream's node e2e suite"
 	@go build -o $(BIN)/suiterun ./test/e2e_node/suiterun
-	@$(BIN)/suiterun -out $(OUT) -kubelet $(kubelet-binary) -focus '$(FOCUS)' $(if $(filter stock,$(KUBELET)),-stock) $(if $(filter-out 0,$(FRESH)),-fresh)
+	@$(BIN)/suiterun -out $(OUT) -kubelet $(kubelet-binary) -focus '$(FOCUS)' -host '$(HOST)' $(if $(filter stock,$(KUBELET)),-stock) $(if $(filter-out 0,$(FRESH)),-fresh)
 	@echo "make $@: passed"
 
 suite: ## build upstream's node e2e suite from the module

@@ -29,7 +29,7 @@ import (
 const managers = `(CPU Manager|Memory Manager|Topology Manager|Pod Resources API|POD Resources API)`
 
 type options struct {
-	out, kubelet, focus, record, exceptions string
+	out, kubelet, focus, host, record, exceptions string
 	stock, fresh, list                      bool
 }
 
@@ -38,6 +38,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "_output", "output folder: programs are in its bin, results are kept there")
 	flag.StringVar(&o.kubelet, "kubelet", "_output/bin/kubelet", "kubelet under test")
 	flag.StringVar(&o.focus, "focus", "", "regular expression that selects specs by name (default: all of the managers)")
+	flag.StringVar(&o.host, "host", "", "user@host of a machine to run on instead of an emulated one")
 	flag.StringVar(&o.record, "record", "test/e2e_node/suite/stock.json", "what came of the specs with upstream's kubelet")
 	flag.StringVar(&o.exceptions, "exceptions", "test/e2e_node/suite/exceptions.json", "specs that need not pass, and why")
 	flag.BoolVar(&o.stock, "stock", false, "the kubelet is upstream's: put what came of the specs on record")
@@ -74,7 +75,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	inputs, err := digest(o.kubelet, filepath.Join(o.out, "bin", "e2e_node.test"))
+	inputs, err := digest(o.machine(), o.kubelet, filepath.Join(o.out, "bin", "e2e_node.test"))
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func run(ctx context.Context, o options) error {
 	if err := r.all(ctx); err != nil {
 		return err
 	}
-	if o.stock {
+	if o.stock && o.host == "" {
 		stock.Kubelet, stock.Machine = r.now.Kubelet, r.now.Machine
 		for _, s := range specs {
 			x, _ := r.now.Of(s)
@@ -108,7 +109,7 @@ func run(ctx context.Context, o options) error {
 	}
 	text, wrong := suite.Summary(specs, r.now, exceptions)
 	fmt.Printf("\n%s, with %s\n", text, r.now.Kubelet)
-	if o.stock {
+	if o.stock && o.host == "" {
 		fmt.Printf("on record in %s\n", o.record)
 		return nil
 	}
@@ -153,10 +154,18 @@ func selectSpecs(ctx context.Context, o options) ([]suite.Spec, error) {
 	return specs, err
 }
 
-// digest tells builds apart.
-func digest(files ...string) (string, error) {
+// machine names what the suite runs on.
+func (o options) machine() string {
+	if o.host != "" {
+		return o.host
+	}
+	return suite.Machine
+}
+
+// digest tells machines and builds apart.
+func digest(machine string, files ...string) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, suite.Machine)
+	fmt.Fprintln(h, machine)
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
@@ -218,7 +227,7 @@ func (r *runner) all(ctx context.Context) error {
 	if r.now.Kubelet, err = n.KubeletVersion(ctx); err != nil {
 		return err
 	}
-	r.now.Machine = suite.Machine
+	r.now.Machine = r.machine()
 	r.say("under test: %s", r.now.Kubelet)
 	for _, batch := range suite.Batches(fresh) {
 		if err := r.batch(ctx, n, batch, false); err != nil {
@@ -251,7 +260,13 @@ func (r *runner) boot(ctx context.Context) (*node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := guest.Boot(ctx, guest.Config{Assets: assets, Shape: shape, Files: files, Dir: filepath.Join(r.dir, "guest"), Log: r.say})
+	config := guest.Config{Assets: assets, Shape: shape, Files: files, Dir: filepath.Join(r.dir, "guest"), Log: r.say}
+	var g *guest.Guest
+	if r.host != "" {
+		g, err = guest.Attach(ctx, config, r.host)
+	} else {
+		g, err = guest.Boot(ctx, config)
+	}
 	if err != nil {
 		return nil, err
 	}
