@@ -30,7 +30,7 @@ const managers = `(CPU Manager|Memory Manager|Topology Manager|Pod Resources API
 
 type options struct {
 	out, kubelet, focus, host, record, exceptions string
-	stock, fresh, list                      bool
+	stock, fresh, list                            bool
 }
 
 func main() {
