@@ -176,11 +176,11 @@ func TestFiles(t *testing.T) {
 // Sleeps of whole seconds take ten times as long, others do not.
 func TestPacedSleep(t *testing.T) {
 	for in, want := range map[string]string{
-		"sleep 5":                          "sleep 50",
-		"echo 'done' && sleep 2":           "echo 'done' && sleep 20",
-		"sleep 1; sleep 10000":             "sleep 10; sleep 100000",
-		"a && sleep 3h; sleep infinity":    "a && sleep 3h; sleep infinity",
-		"sleep 0; sleep 1.5; oversleep 3":  "sleep 0; sleep 1.5; oversleep 3",
+		"sleep 5":                           "sleep 50",
+		"echo 'done' && sleep 2":            "echo 'done' && sleep 20",
+		"sleep 1; sleep 10000":              "sleep 10; sleep 100000",
+		"a && sleep 3h; sleep infinity":     "a && sleep 3h; sleep infinity",
+		"sleep 0; sleep 1.5; oversleep 3":   "sleep 0; sleep 1.5; oversleep 3",
 		"if x\nthen\n\tsleep 7\nfi # sleep": "if x\nthen\n\tsleep 70\nfi # sleep",
 	} {
 		cmd := exec.Command("sed", "-E", pacedSleep)
