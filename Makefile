@@ -26,6 +26,9 @@ EXCLUSIVE_STARTS ?=
 EXCLUSIVE_PERIOD ?=
 SOAK_ADMISSIONS ?=
 SOAK_SEED ?=
+FOCUS ?=
+FRESH ?=
+HOST ?=
 
 ifeq ($(filter $(KUBELET),ours stock),)
 $(error KUBELET is "$(KUBELET)": want ours or stock)
@@ -43,6 +46,7 @@ help: ## list the targets (this text)
 	@echo "of test-upstream:  PKGS=\"pkg/kubelet/cm/... pkg/kubelet/server\"  KUBE_VERSION=v1.37.x"
 	@echo "of test-e2e-node:  RUN=regexp  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
 	@echo "                   SOAK_ADMISSIONS=200  SOAK_SEED=number"
+	@echo "of test-e2e-upstream:  FOCUS=regexp  FRESH=1  HOST=user@host  KUBELET=ours|stock"
 
 run-args = -out $(OUT) -kubelet $(kubelet-binary) -pod '$(POD)' -policy '$(POLICY)' -scope '$(SCOPE)' -shape '$(SHAPE)'
 
@@ -136,19 +140,30 @@ faults: ## play each known fault of the kubelet's own managers on them and on ou
 .PHONY: test-e2e-node test-e2e-node-all
 test-e2e-node: e2e-cases := $(if $(RUN),,-short)
 test-e2e-node: e2e-second := $(if $(RUN),kubelet-stock)
-test-e2e-node: deps kubelet-$(KUBELET) $(if $(RUN),kubelet-stock) tools ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
+test-e2e-node: deps kubelet-$(KUBELET) $(if $(RUN),kubelet-stock) tools podslice ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
 	@$(e2e-node)
 test-e2e-node-all: e2e-cases :=
 test-e2e-node-all: e2e-second := kubelet-stock
-test-e2e-node-all: deps kubelet-$(KUBELET) kubelet-stock tools ## the same with all cases
+test-e2e-node-all: deps kubelet-$(KUBELET) kubelet-stock tools podslice ## the same with all cases
 	@$(e2e-node)
 
 e2e-node = echo "make $@: $(kubelet-binary) on an emulated node"; \
 	PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
+	PODSLICE_CLI=$(CURDIR)/$(BIN)/podslice \
 	PODSLICE_STOCK=$(if $(e2e-second),$(CURDIR)/$(BIN)/$(e2e-second)) SOAK_ADMISSIONS='$(SOAK_ADMISSIONS)' SOAK_SEED='$(SOAK_SEED)' \
 	EXCLUSIVE_STARTS='$(EXCLUSIVE_STARTS)' EXCLUSIVE_PERIOD='$(EXCLUSIVE_PERIOD)' \
 	go test -tags e2enode -count=1 -timeout 120m -v $(e2e-cases) $(if $(RUN),-run '$(RUN)') ./test/e2e_node; \
 	echo "make $@: passed"
+
+.PHONY: test-e2e-upstream suite
+test-e2e-upstream: deps kubelet-$(KUBELET) tools suite | $(BIN) ## upstream's node e2e suite on an emulated node, hours; an interrupted run goes on (docs/testing.md)
+	@echo "make $@: $(kubelet-binary) under upstream's node e2e suite"
+	@go build -o $(BIN)/suiterun ./test/e2e_node/suiterun
+	@$(BIN)/suiterun -out $(OUT) -kubelet $(kubelet-binary) -focus '$(FOCUS)' -host '$(HOST)' $(if $(filter stock,$(KUBELET)),-stock) $(if $(filter-out 0,$(FRESH)),-fresh)
+	@echo "make $@: passed"
+
+suite: ## build upstream's node e2e suite from the module
+	@$(kubetree) suite -out $(OUT) -kube-version '$(KUBE_VERSION)'
 
 .PHONY: kubelet kubelet-ours kubelet-stock
 kubelet: ## build _output/bin/kubelet from upstream's tree and our packages (GOARCH=arm64: _output/bin/kubelet-arm64)

@@ -24,6 +24,7 @@ var commands = []struct {
 	{"drop-in", "put our packages into a Kubernetes checkout", dropInCommand},
 	{"test-upstream", "run upstream's tests with our packages", testCommand},
 	{"check-release", "judge a patch release", checkCommand},
+	{"suite", "build upstream's node e2e suite", suiteCommand},
 }
 
 func main() {

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,13 +19,12 @@ import (
 	"github.com/podslice/podslice/test/e2e_node/node"
 )
 
-// The machine that all tests share.
+// The machine that tests share, as long as they want the same.
 var (
-	ctx     context.Context
-	bootOne sync.Once
-	shared  *node.Node
-	bootErr error
-	shape   = guest.DefaultShape
+	ctx      context.Context
+	shared   *node.Node
+	bootErrs = map[string]error{} // by shape
+	shape    = guest.DefaultShape // of tests that name no other
 )
 
 func TestMain(m *testing.M) {
@@ -55,12 +53,12 @@ func outDir(t *testing.T) string {
 	return out
 }
 
-func boot(out, kubelet string) (*node.Node, error) {
+func boot(out, kubelet string, shape guest.Shape) (*node.Node, error) {
 	assets, err := guest.Prepare(ctx, out, say)
 	if err != nil {
 		return nil, err
 	}
-	files, err := node.Files(assets, out, kubelet, os.Getenv("PODSLICE_STOCK"))
+	files, err := node.Files(assets, out, node.Load{Kubelet: kubelet, Stock: os.Getenv("PODSLICE_STOCK")})
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +80,27 @@ func boot(out, kubelet string) (*node.Node, error) {
 	return n, nil
 }
 
-// freshNode returns the node with no pod, no kubelet and no state. When the test
-// fails, the node's logs are copied to a folder of the test's name.
+// freshNode returns the usual node with no pod, no kubelet and no state.
 func freshNode(t *testing.T) *node.Node {
 	t.Helper()
+	return freshNodeOf(t, shape)
+}
+
+// freshNodeOf is freshNode for another machine. When the test fails, the node's
+// logs are copied to a folder of the test's name.
+func freshNodeOf(t *testing.T, shape guest.Shape) *node.Node {
+	t.Helper()
 	out := outDir(t)
-	bootOne.Do(func() { shared, bootErr = boot(out, os.Getenv("PODSLICE_KUBELET")) })
-	if bootErr != nil {
-		t.Fatal(bootErr)
+	name := shape.String()
+	if shared != nil && shared.Guest.Shape.String() != name {
+		shared.Guest.Close()
+		shared = nil
+	}
+	if shared == nil && bootErrs[name] == nil {
+		shared, bootErrs[name] = boot(out, os.Getenv("PODSLICE_KUBELET"), shape)
+	}
+	if err := bootErrs[name]; err != nil {
+		t.Fatal(err)
 	}
 	if err := shared.Wipe(ctx); err != nil {
 		t.Fatal(err)

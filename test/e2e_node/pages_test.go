@@ -72,13 +72,13 @@ func reserveHugepages(t *testing.T, n *node.Node, bytes int64) {
 				t.Error(err)
 			}
 		}
-		for id := range shape.Nodes {
+		for id := range n.Guest.Shape.Nodes {
 			if _, err := n.Guest.Output(ctx, "echo 0 > "+file(id)); err != nil && ctx.Err() == nil {
 				t.Errorf("taking back hugepages: %v", err)
 			}
 		}
 	})
-	for id := range shape.Nodes {
+	for id := range n.Guest.Shape.Nodes {
 		out, err := n.Guest.Output(ctx, fmt.Sprintf("echo %d > %s && cat %s", bytes/hugePage, file(id), file(id)))
 		must(t, err)
 		if got := strings.TrimSpace(out); got != fmt.Sprint(bytes/hugePage) {
@@ -196,6 +196,10 @@ func nodesOf(t *testing.T, m report.Machine, cpus string) cpuset.CPUSet {
 type memoryState struct {
 	Entries    map[string]map[string][]memoryBlock             `json:"entries"`
 	PodEntries map[string]struct{ MemoryBlocks []memoryBlock } `json:"podEntries"`
+	// MachineState is by NUMA node, and what it has by resource.
+	MachineState map[int]struct {
+		MemoryMap map[string]struct{ Free uint64 }
+	} `json:"machineState"`
 }
 
 type memoryBlock struct {

@@ -47,6 +47,7 @@ type Guest struct {
 	exitErr error         // valid once exited is closed
 	cancel  context.CancelFunc
 	client  *ssh.Client
+	host    string // user@host of a machine that is not emulated
 	port    int
 	keyFile string
 	lock    *os.File
@@ -194,7 +195,7 @@ func (g *Guest) connect(ctx context.Context, signer ssh.Signer) error {
 	}
 	var last error
 	for {
-		client, err := dial(ctx, g.port, config)
+		client, err := dial(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(g.port)), config)
 		if err == nil {
 			g.client = client
 			return nil
@@ -210,8 +211,7 @@ func (g *Guest) connect(ctx context.Context, signer ssh.Signer) error {
 	}
 }
 
-func dial(ctx context.Context, port int, config *ssh.ClientConfig) (*ssh.Client, error) {
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+func dial(ctx context.Context, addr string, config *ssh.ClientConfig) (*ssh.Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -257,6 +257,9 @@ func (g *Guest) Close() error {
 		if g.exited != nil {
 			<-g.exited
 		}
+		if g.host != "" {
+			return
+		}
 		os.Remove(filepath.Join(g.cfg.Dir, "disk.ext4"))
 		os.Remove(g.keyFile)
 		os.Remove(g.knownHosts())
@@ -294,6 +297,9 @@ func (g *Guest) writeKnownHosts() error {
 }
 
 func (g *Guest) sshArgs() []string {
+	if g.host != "" {
+		return []string{"-t", "ssh://" + g.host}
+	}
 	return []string{
 		"-p", strconv.Itoa(g.port), "-i", g.keyFile, "-o", "IdentitiesOnly=yes",
 		"-o", "UserKnownHostsFile=" + g.knownHosts(), "-t", "root@127.0.0.1",

@@ -17,6 +17,11 @@ const (
 
 // machineArgs are the QEMU arguments that follow from a shape.
 func machineArgs(s Shape) []string {
+	dies := ""
+	if s.Caches > 1 {
+		// The cores of a die share an L3 cache.
+		dies = fmt.Sprintf("dies=%d,", s.Caches)
+	}
 	args := []string{
 		"-machine", "q35",
 		// /dev/kvm may exist and yet hang a guest, so it is not even tried. One
@@ -28,14 +33,19 @@ func machineArgs(s Shape) []string {
 		// Plain "max" is an AMD model, which shows the guest no siblings and one
 		// L3 cache per CPU. With Intel's name it shows both as they are.
 		"-cpu", "max,vendor=GenuineIntel",
-		"-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", s.CPUs(), s.Sockets, s.Cores*s.Nodes/s.Sockets, s.Threads),
+		"-smp", fmt.Sprintf("%d,sockets=%d,%scores=%d,threads=%d", s.CPUs(), s.Sockets, dies, s.socketCores(0)/s.Caches, s.Threads),
 		"-m", fmt.Sprintf("%dM", s.Total()>>20),
 	}
+	first := 0
 	for node := range s.Nodes {
-		first := node * s.PerNode()
+		cpus := ""
+		if n := s.CPUsOf(node); n > 0 {
+			cpus = fmt.Sprintf("cpus=%d-%d,", first, first+n-1)
+			first += n
+		}
 		args = append(args,
-			"-object", fmt.Sprintf("memory-backend-ram,id=m%d,size=%dM,reserve=off", node, s.Memory>>20),
-			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d-%d,memdev=m%d", node, first, first+s.PerNode()-1, node))
+			"-object", fmt.Sprintf("memory-backend-ram,id=m%d,size=%dM,reserve=off", node, s.MemoryOf(node)>>20),
+			"-numa", fmt.Sprintf("node,nodeid=%d,%smemdev=m%d", node, cpus, node))
 	}
 	if s.Nodes == 1 {
 		return args

@@ -28,8 +28,8 @@ func (g *Guest) checkTopology(ctx context.Context) error {
 func compareTopology(s Shape, table string) error {
 	type core struct{ socket, core string }
 	siblings := map[core][]int{}
-	cacheSocket := map[string]int{} // which socket an L3 cache is on
-	socketCache := map[int]string{}
+	caches := map[string]int{} // the shape's number of an L3 cache, by the kernel's
+	kernels := map[int]string{}
 	cpus := 0
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
@@ -45,7 +45,7 @@ func compareTopology(s Shape, table string) error {
 			return fmt.Errorf("lscpu line %q: %w", line, err)
 		}
 		cpus++
-		node := cpu / s.PerNode()
+		node := s.NodeOf(cpu)
 		socket := s.SocketOf(node)
 		if f[2] != strconv.Itoa(node) {
 			return fmt.Errorf("CPU %d is on NUMA node %s, want %d", cpu, f[2], node)
@@ -56,18 +56,18 @@ func compareTopology(s Shape, table string) error {
 		c := core{f[1], f[3]}
 		siblings[c] = append(siblings[c], cpu)
 
-		caches := strings.Split(f[4], ":")
-		if len(caches) != 4 {
+		ids := strings.Split(f[4], ":")
+		if len(ids) != 4 {
 			return fmt.Errorf("CPU %d has caches %q, want L1d, L1i, L2 and L3", cpu, f[4])
 		}
-		l3 := caches[3]
-		if was, ok := cacheSocket[l3]; ok && was != socket {
-			return fmt.Errorf("L3 cache %s is on sockets %d and %d", l3, was, socket)
+		l3, cache := ids[3], s.CacheOf(cpu)
+		if was, ok := caches[l3]; ok && was != cache {
+			return fmt.Errorf("L3 cache %s is that of the CPUs of cache %d and of cache %d", l3, was, cache)
 		}
-		if was, ok := socketCache[socket]; ok && was != l3 {
-			return fmt.Errorf("socket %d has L3 caches %s and %s, want one", socket, was, l3)
+		if was, ok := kernels[cache]; ok && was != l3 {
+			return fmt.Errorf("CPUs of cache %d have L3 caches %s and %s, want one", cache, was, l3)
 		}
-		cacheSocket[l3], socketCache[socket] = socket, l3
+		caches[l3], kernels[cache] = cache, l3
 	}
 	if cpus != s.CPUs() {
 		return fmt.Errorf("%d CPUs, want %d", cpus, s.CPUs())

@@ -28,8 +28,8 @@ func TestCompareTopology(t *testing.T) {
 		{"no siblings", "1      0    0    0 1", "1      0    0    7 1", "want 2 siblings"},
 		{"other node", "  2      0    0", "  2      0    1", "CPU 2 is on NUMA node 1, want 0"},
 		{"other socket", "  4      1 ", "  4      0 ", "CPU 4 is on socket 0, want 1"},
-		{"an L3 for each core", "3:3:1:0", "3:3:1:7", "socket 0 has L3 caches 0 and 7"},
-		{"one L3 for all", "8:8:4:1", "8:8:4:0", "L3 cache 0 is on sockets 0 and 1"},
+		{"an L3 for each core", "3:3:1:0", "3:3:1:7", "CPUs of cache 0 have L3 caches 0 and 7"},
+		{"one L3 for all", "8:8:4:1", "8:8:4:0", "L3 cache 0 is that of the CPUs of cache 0 and of cache 1"},
 		{"no L3", "3:3:1:0", "3:3", "want L1d, L1i, L2 and L3"},
 		{"no caches", " 3:3:1:0", "", "has 4 fields, want 5"},
 	} {

@@ -3,8 +3,8 @@
 // Package image writes container images as OCI archives, for machines that
 // reach no image registry.
 //
-// An image is one layer: a static busybox with links for its applets. It gets
-// whatever names its user asks for, so that pod manifests made for a registry's
+// An image is one layer: a static busybox with links for its applets, and other
+// programs, which must be static, too. It gets whatever names its user asks for, so that pod manifests made for a registry's
 // images run unchanged (with imagePullPolicy: Never). Archives are a function of
 // their inputs: no times, no random names.
 package image
@@ -16,7 +16,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 )
 
 // Image is what goes into one archive.
@@ -24,6 +26,8 @@ type Image struct {
 	Name       string   // reference, with tag
 	Entrypoint []string // run when the pod names no command
 	Applets    []string // names under /bin that lead to busybox
+	// Programs are executables beside busybox, by their path in the image.
+	Programs map[string][]byte
 }
 
 const (
@@ -108,16 +112,20 @@ func (i Image) WriteFile(name, busyboxPath, arch string) error {
 func (i Image) layer(busybox []byte) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	entries := []struct {
+	type entry struct {
 		header tar.Header
 		data   []byte
-	}{
+	}
+	entries := []entry{
 		{tar.Header{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755}, nil},
 		{tar.Header{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755}, nil},
 		{tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil},
 		{tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte("root:x:0:0:root:/:/bin/sh\n")},
 		{tar.Header{Typeflag: tar.TypeReg, Name: "etc/group", Mode: 0o644}, []byte("root:x:0:\n")},
 		{tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, busybox},
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.Programs)) {
+		entries = append(entries, entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, i.Programs[name]})
 	}
 	for _, e := range entries {
 		e.header.Size = int64(len(e.data))

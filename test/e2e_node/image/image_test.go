@@ -15,7 +15,8 @@ import (
 // An archive must hold together: every digest that is named is that of a file,
 // and sizes are right. Whether a runtime takes it is shown on the emulated node.
 func TestArchive(t *testing.T) {
-	img := Image{Name: "example.org/x:1", Entrypoint: []string{"/bin/sh"}, Applets: []string{"sh", "sleep"}}
+	img := Image{Name: "example.org/x:1", Entrypoint: []string{"/bin/sh"}, Applets: []string{"sh", "sleep"},
+		Programs: map[string][]byte{"bin/other": []byte("#!other"), "plugin": []byte("#!plugin")}}
 	data, err := img.Archive([]byte("#!busybox"), "amd64")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func TestArchive(t *testing.T) {
 		t.Error("the layer is not the one that the configuration names")
 	}
 	layer := untar(t, []byte(blob(t, files, manifest.Layers[0])))
-	if layer["bin/busybox"] != "#!busybox" || layer["bin/sleep"] != "-> busybox" {
+	if layer["bin/busybox"] != "#!busybox" || layer["bin/sleep"] != "-> busybox" || layer["bin/other"] != "#!other" || layer["plugin"] != "#!plugin" {
 		t.Errorf("layer has %v", layer)
 	}
 }

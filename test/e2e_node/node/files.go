@@ -38,9 +38,11 @@ var images = map[string]image.Image{
 		"cat", "echo", "env", "false", "grep", "head", "id", "kill", "ls", "mkdir", "nproc", "ps", "rm", "sed",
 		"seq", "sh", "sleep", "sync", "tail", "test", "top", "touch", "tr", "true", "uname", "wc",
 	}},
-	// The sandbox's process only has to stay.
-	"pause": {Name: imagePause, Entrypoint: []string{"/bin/busybox", "sleep", "2147483647"}},
+	"pause": PauseImage,
 }
+
+// PauseImage is that of sandboxes, whose process only has to stay.
+var PauseImage = image.Image{Name: imagePause, Entrypoint: []string{"/bin/busybox", "sleep", "2147483647"}}
 
 // Names of kubelets on the node, for UseKubelet: the one under test, and
 // upstream's, if the node was given it.
@@ -49,13 +51,22 @@ const (
 	Stock     = "kubelet-stock"
 )
 
-// Files returns what a node needs on the guest's second disk: the kubelet, the
-// programs in out/bin, and images, which are made here. A stock kubelet is taken
-// along unless its name is empty.
-func Files(assets guest.Assets, out, kubelet, stock string) (map[string]string, error) {
-	files := map[string]string{"bin/" + UnderTest: kubelet}
-	if stock != "" {
-		files["bin/"+Stock] = stock
+// Load is what a node's second disk carries beside the runtime.
+type Load struct {
+	Kubelet string
+	Stock   string // upstream's kubelet, if both are wanted
+	// Programs of out/bin beside those that every node has.
+	Programs []string
+	// Images by the name of their file; nil for those of our own tests.
+	Images map[string]image.Image
+}
+
+// Files returns what a node needs on the guest's second disk. Programs are taken
+// from out/bin, images are made here.
+func Files(assets guest.Assets, out string, load Load) (map[string]string, error) {
+	files := map[string]string{"bin/" + UnderTest: load.Kubelet}
+	if load.Stock != "" {
+		files["bin/"+Stock] = load.Stock
 	}
 	place := func(folder string, names ...string) {
 		for _, name := range names {
@@ -63,6 +74,7 @@ func Files(assets guest.Assets, out, kubelet, stock string) (map[string]string, 
 		}
 	}
 	place("bin", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "nodereport", "cpuwitness", "pagewitness")
+	place("bin", load.Programs...)
 	place("cni", "bridge", "host-local", "loopback")
 	for _, source := range files {
 		if _, err := os.Stat(source); err != nil {
@@ -73,7 +85,10 @@ func Files(assets guest.Assets, out, kubelet, stock string) (map[string]string, 
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
 	}
-	for name, img := range images {
+	if load.Images == nil {
+		load.Images = images
+	}
+	for name, img := range load.Images {
 		archive := filepath.Join(folder, name+".tar")
 		if err := img.WriteFile(archive, assets.Busybox(), runtime.GOARCH); err != nil {
 			return nil, err

@@ -30,9 +30,9 @@ func Up(ctx context.Context, g *guest.Guest, log guest.Log) (*Node, error) {
 		}
 	}
 	log("starting containerd and importing images")
-	commands := []string{"mkdir -p " + manifestFolder, link(UnderTest), "systemctl daemon-reload", "systemctl start containerd"}
-	for name := range images {
-		commands = append(commands, fmt.Sprintf("%s/ctr -n k8s.io images import %s/images/%s.tar", bin, guest.DiskMount, name))
+	commands := []string{
+		"mkdir -p " + manifestFolder, link(UnderTest), "systemctl daemon-reload", "systemctl start containerd",
+		fmt.Sprintf("for archive in %s/images/*.tar; do %s/ctr -n k8s.io images import $archive || exit 1; done", guest.DiskMount, bin),
 	}
 	upCtx, cancel := context.WithTimeoutCause(ctx, limitRuntime, fmt.Errorf("not within %s", limitRuntime))
 	defer cancel()

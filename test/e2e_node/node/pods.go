@@ -60,6 +60,9 @@ func ParseManifest(data []byte) (Manifest, error) {
 
 func (m Manifest) path() string { return path.Join(manifestFolder, m.Name+".yaml") }
 
+// YAML is the manifest's text.
+func (m Manifest) YAML() []byte { return m.yaml }
+
 // AddPod gives the kubelet a pod.
 func (n *Node) AddPod(ctx context.Context, m Manifest) error {
 	return n.Guest.WriteFile(ctx, m.path(), m.yaml, 0o644)
@@ -123,6 +126,21 @@ type FailedError struct {
 
 func (e *FailedError) Error() string {
 	return fmt.Sprintf("pod %s failed: %s: %s", e.Pod, e.Reason, e.Message)
+}
+
+// WaitKnown waits until the kubelet knows of a pod. Those that it is given after that
+// are admitted after it.
+func (n *Node) WaitKnown(ctx context.Context, m Manifest) error {
+	err := poll(ctx, "the kubelet to know pod "+m.Name, limitRunning, func(ctx context.Context) (bool, error) {
+		if err := n.kubeletAlive(ctx); err != nil {
+			return false, err
+		}
+		if strings.Contains(n.get(ctx, "http://127.0.0.1:10255/pods"), `"`+m.NodeName+`"`) {
+			return true, nil
+		}
+		return false, n.manifestError(ctx, m)
+	})
+	return n.explain(ctx, err)
 }
 
 // WaitRunning waits until every container of a pod runs, and returns the node as

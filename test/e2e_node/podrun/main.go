@@ -138,7 +138,7 @@ func boot(ctx context.Context, o options, shape guest.Shape, dir string, log gue
 	if err != nil {
 		return nil, err
 	}
-	files, err := node.Files(assets, o.out, o.kubelet, "")
+	files, err := node.Files(assets, o.out, node.Load{Kubelet: o.kubelet})
 	if err != nil {
 		return nil, err
 	}

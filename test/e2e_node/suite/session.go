@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/podslice/podslice/test/e2e_node/guest"
+	"github.com/podslice/podslice/test/e2e_node/node"
+)
+
+// Machine is what the suite runs on: enough sockets, NUMA nodes, last-level caches
+// and CPUs for every spec that asks for some.
+const Machine = "2 sockets, 4 nodes, 3 cores, 2 threads, 3Gi each, 2 caches"
+
+// gates are those under test.
+const gates = "PodLevelResources=true,PodLevelResourceManagers=true"
+
+// On the guest.
+const (
+	binary  = node.Programs + "/e2e_node.test"
+	folder  = "/var/lib/suite"
+	output  = folder + "/output"
+	report  = folder + "/report.json"
+	logs    = folder + "/logs"
+	kubelet = logs + "/kubelet.log"
+)
+
+const (
+	// pollPeriod is how often the guest is asked how far the suite is.
+	pollPeriod = 5 * time.Second
+	// specLimit is for one spec, and startLimit for the suite's own start and end.
+	specLimit  = 15 * time.Minute
+	startLimit = 15 * time.Minute
+)
+
+// kubeletConfig is what the suite makes the kubelet's configuration of. Beside
+// the cgroup driver it is what the suite takes if it is given none.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: cgroupfs
+cgroupRoot: /
+failSwapOn: false
+volumeStatsAggPeriod: 10s
+fileCheckFrequency: 10s
+serializeImagePulls: false
+podCIDR: 10.100.0.0/24
+evictionPressureTransitionPeriod: 30s
+evictionHard:
+  memory.available: 250Mi
+  nodefs.available: 10%
+  nodefs.inodesFree: 5%
+evictionMinimumReclaim:
+  nodefs.available: 5%
+  nodefs.inodesFree: 5%
+`
+
+// Session runs batches on a node.
+type Session struct {
+	Node *node.Node
+	// Logs receives what is worth a look after a failure, in a folder for each spec.
+	Logs string
+	// Progress is called whenever a spec is over.
+	Progress func(done int, line string)
+}
+
+// Run runs specs and returns what came of them. An error means that the suite
+// could not do its work; what is known even then is returned as well.
+func (s *Session) Run(ctx context.Context, specs []Spec) ([]Result, error) {
+	g := s.Node.Guest
+	if err := s.Node.Wipe(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := g.Output(ctx, fmt.Sprintf("rm -rf %[1]s && mkdir -p %[2]s && sync && echo 3 > /proc/sys/vm/drop_caches", folder, logs)); err != nil {
+		return nil, err
+	}
+	if err := g.WriteFile(ctx, folder+"/kubelet.yaml", []byte(kubeletConfig), 0o644); err != nil {
+		return nil, err
+	}
+	limit := startLimit + time.Duration(len(specs))*specLimit
+	runCtx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		// The suite fails when a spec does: its report tells.
+		_, err := g.Run(runCtx, command(specs, limit))
+		done <- err
+	}()
+	err := s.watch(runCtx, done)
+	if runCtx.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the suite was not over after %s", limit)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	results, readErr := s.read(ctx, specs)
+	s.cleanUp(ctx)
+	if err == nil {
+		err = readErr
+	}
+	return results, err
+}
+
+func command(specs []Spec, limit time.Duration) string {
+	flags := []string{
+		"--node-name=node1",
+		"--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+		"--prepull-images=false",
+		"--server-start-timeout=10m",
+		"--feature-gates=" + gates,
+		"--service-feature-gates=" + gates,
+		"--kubelet-flags=--fail-swap-on=false",
+		"--kubelet-config-file=" + folder + "/kubelet.yaml",
+		"--report-dir=" + logs,
+		"--ginkgo.v", "--ginkgo.no-color", "--ginkgo.seed=1",
+		"--ginkgo.timeout=" + limit.String(),
+		"--ginkgo.json-report=" + report,
+		"--ginkgo.focus=" + guest.Quote(focus(specs)),
+	}
+	return fmt.Sprintf("cd %s && GOMAXPROCS=2 %s %s > %s 2>&1", folder, binary, strings.Join(flags, " "), output)
+}
+
+// over matches the line that the suite prints when a spec is over.
+var over = regexp.MustCompile(`(?m)^(?:•|S|P)(?: \[[A-Z ]+\])* \[[0-9.]+ seconds\]`)
+
+// watch reports specs as they end, until the suite does.
+func (s *Session) watch(ctx context.Context, done <-chan error) error {
+	seen := 0
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(pollPeriod):
+		}
+		// Lines that grep does not find are no fault.
+		r, err := s.Node.Guest.Run(ctx, fmt.Sprintf(`grep -aE '^(•|S|P)( \[[A-Z ]+\])* \[[0-9.]+ seconds\]' %s`, output))
+		if err != nil {
+			continue // the other session tells, if the guest is gone
+		}
+		lines := over.FindAllString(r.Stdout, -1)
+		for ; seen < len(lines); seen++ {
+			s.Progress(seen+1, lines[seen])
+		}
+	}
+}
+
+// read fetches the report, and keeps what was written about failures.
+func (s *Session) read(ctx context.Context, specs []Spec) ([]Result, error) {
+	data, err := s.Node.Guest.ReadFile(ctx, report)
+	if err != nil {
+		tail, _ := s.Node.Guest.Output(ctx, "tail -n 40 "+output)
+		return nil, fmt.Errorf("the suite has left no report: %w\n%s", err, tail)
+	}
+	results, err := ReadResults([]byte(data))
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, spec := range specs {
+		wanted[spec.Name] = true
+	}
+	failed := false
+	for _, r := range results {
+		if !wanted[r.Name] {
+			return nil, fmt.Errorf("the suite has run %s, which was not asked for", r.Name)
+		}
+		if r.State != Failed {
+			continue
+		}
+		failed = true
+		if err := s.keep(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	if reason := setupFailure([]byte(data)); reason != "" && len(results) == 0 || failed && reason != "" {
+		return nil, fmt.Errorf("the suite could not start: %s", reason)
+	}
+	return results, nil
+}
+
+// keep writes down what is known of a failed spec.
+func (s *Session) keep(ctx context.Context, r Result) error {
+	dir := s.LogsOf(r.Spec)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s\n%s\n\n%s\n\n%s", r.Name, r.Place(), r.Reason, r.output)
+	if err := os.WriteFile(filepath.Join(dir, "spec.log"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	return s.Node.Guest.Collect(ctx, dir, output, kubelet, "/var/log/containerd.log")
+}
+
+// LogsOf is the folder for what is kept of a spec.
+func (s *Session) LogsOf(spec Spec) string {
+	return filepath.Join(s.Logs, fmt.Sprintf("%s-%d", strings.TrimSuffix(spec.File, ".go"), spec.Line))
+}
+
+// cleanUp ends what a suite that was killed leaves behind.
+func (s *Session) cleanUp(ctx context.Context) {
+	s.Node.Guest.Run(ctx, "pkill -9 -f e2e_node.test; systemctl list-units --plain --no-legend --all 'kubelet-*.service' | cut -d' ' -f1 | xargs -r systemctl stop; systemctl reset-failed")
+}

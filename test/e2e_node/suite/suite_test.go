@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podslice/podslice/test/e2e_node/guest"
+)
+
+// A report as the suite writes it, with the fields that are read.
+const reportText = `[{"SpecReports": [
+ {"ContainerHierarchyTexts": ["[sig-node] CPU Manager [Feature:CPUManager]", "with options"], "LeafNodeType": "It", "LeafNodeText": "should pin (a|b) [x]",
+  "LeafNodeLocation": {"FileName": "k8s.io/kubernetes/test/e2e_node/cpu_manager_test.go", "LineNumber": 12}, "State": "passed", "RunTime": 32500000000},
+ {"ContainerHierarchyTexts": ["[sig-node] CPU Manager [Feature:CPUManager]"], "LeafNodeType": "It", "LeafNodeText": "should fail",
+  "LeafNodeLocation": {"FileName": "k8s.io/kubernetes/test/e2e_node/cpu_manager_test.go", "LineNumber": 30}, "State": "failed", "RunTime": 1000000000,
+  "Failure": {"Message": "Timed out.\nExpected 1"}, "CapturedGinkgoWriterOutput": "STEP: one"},
+ {"ContainerHierarchyTexts": ["[sig-node] Topology Manager [Feature:TopologyManager]"], "LeafNodeType": "It", "LeafNodeText": "wants devices",
+  "LeafNodeLocation": {"FileName": "topology_manager_test.go", "LineNumber": 7}, "State": "skipped", "Failure": {"Message": "no VF from SRIOV device"}},
+ {"ContainerHierarchyTexts": ["[sig-node] Topology Manager [Feature:TopologyManager]"], "LeafNodeType": "It", "LeafNodeText": "was cut off",
+  "LeafNodeLocation": {"FileName": "topology_manager_test.go", "LineNumber": 9}, "State": "timedout", "Failure": {"Message": "A suite timeout occurred"}},
+ {"ContainerHierarchyTexts": ["[sig-node] Other"], "LeafNodeType": "It", "LeafNodeText": "is left out",
+  "LeafNodeLocation": {"FileName": "other_test.go", "LineNumber": 9}, "State": "skipped"},
+ {"LeafNodeType": "SynchronizedBeforeSuite", "State": "passed"}
+]}]`
+
+func results(t *testing.T) []Result {
+	r, err := ReadResults([]byte(reportText))
+	require.NoError(t, err)
+	return r
+}
+
+func TestReadResults(t *testing.T) {
+	r := results(t)
+	require.Len(t, r, 4)
+	require.Equal(t, Spec{"cpu_manager_test.go", 12, "[sig-node] CPU Manager [Feature:CPUManager] with options should pin (a|b) [x]"}, r[0].Spec)
+	require.Equal(t, Passed, r[0].State)
+	require.InDelta(t, 32.5, r[0].Seconds, 0.001)
+	require.Equal(t, Failed, r[1].State)
+	require.Equal(t, "Timed out.\nExpected 1", r[1].Reason)
+	require.Equal(t, "STEP: one", r[1].output)
+	require.Equal(t, Skipped, r[2].State)
+	require.Equal(t, Failed, r[3].State)
+	require.Equal(t, "timedout: A suite timeout occurred", r[3].Reason)
+	require.Empty(t, setupFailure([]byte(reportText)))
+	broken := strings.Replace(reportText, `"SynchronizedBeforeSuite", "State": "passed"`, `"SynchronizedBeforeSuite", "State": "failed", "Failure": {"Message": "no kubelet"}`, 1)
+	require.Equal(t, "SynchronizedBeforeSuite: no kubelet", setupFailure([]byte(broken)))
+	for _, text := range []string{"", "[]", "[{},{}]", "{"} {
+		_, err := ReadResults([]byte(text))
+		require.Error(t, err, text)
+	}
+}
+
+func TestReadSpecsRefusesTwins(t *testing.T) {
+	_, err := ReadSpecs([]byte(strings.Replace(reportText, "wants devices", "was cut off", 1)))
+	require.ErrorContains(t, err, "two specs are named")
+	specs, err := ReadSpecs([]byte(reportText))
+	require.NoError(t, err)
+	require.Len(t, specs, 4)
+}
+
+func TestBatches(t *testing.T) {
+	var specs []Spec
+	for i := range 20 {
+		specs = append(specs, Spec{"a_test.go", i, "[sig-node] A [Feature:X] does"})
+	}
+	specs = append(specs, Spec{"a_test.go", 99, "[sig-node] A Pod Level [Feature:X] does"}, Spec{"b_test.go", 1, "[sig-node] A [Feature:X] does"})
+	var sizes []int
+	var all []Spec
+	for _, b := range Batches(specs) {
+		sizes = append(sizes, len(b))
+		all = append(all, b...)
+	}
+	require.Equal(t, []int{8, 8, 4, 1, 1}, sizes)
+	require.Equal(t, specs, all)
+	require.Empty(t, Batches(nil))
+}
+
+// The focus selects the specs that it is made from, as the suite matches it, and
+// no others.
+func TestFocus(t *testing.T) {
+	r := results(t)
+	re := regexp.MustCompile(focus([]Spec{r[0].Spec, r[2].Spec}))
+	for i, want := range []bool{true, false, true, false} {
+		require.Equal(t, want, re.MatchString("E2eNode Suite "+r[i].Name), r[i].Name)
+	}
+	require.False(t, re.MatchString("E2eNode Suite "+r[0].Name+" twice"))
+}
+
+func TestRecord(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "folder", "record.json")
+	record, err := ReadRecord(file)
+	require.NoError(t, err)
+	require.Empty(t, record.Results)
+	r := results(t)
+	record.Add(r[3], r[1])
+	record.Add(r[0])
+	again := r[1]
+	again.State, again.Alone = Passed, true
+	record.Add(again)
+	require.NoError(t, record.Write(file))
+	read, err := ReadRecord(file)
+	require.NoError(t, err)
+	require.Len(t, read.Results, 3)
+	got, ok := read.Of(r[1].Spec)
+	require.True(t, ok)
+	require.Equal(t, Passed, got.State)
+	require.True(t, got.Alone)
+	require.Equal(t, 12, read.Results[0].Line)
+	moved := r[0].Spec
+	moved.Line = 500
+	_, ok = read.Of(moved)
+	require.True(t, ok, "a spec that stands on another line")
+}
+
+func TestVerdict(t *testing.T) {
+	r := results(t)
+	e := &Exceptions{Missing: map[string]string{"SRIOV": "SR-IOV devices"}, Fails: map[string]string{r[3].Name: "it never passes"}}
+	require.Empty(t, e.Judge(r[0]))
+	require.Equal(t, "failed", e.Judge(r[1]))
+	require.Empty(t, e.Judge(r[2]))
+	require.Empty(t, e.Judge(r[3]))
+	other := r[2]
+	other.Reason = "needs 10 CPUs"
+	require.NotEmpty(t, e.Judge(other))
+
+	now, stock := &Record{}, &Record{}
+	now.Add(r[:3]...)
+	stock.Add(r[0])
+	specs := []Spec{r[0].Spec, r[1].Spec, r[2].Spec, r[3].Spec}
+	var table strings.Builder
+	require.NoError(t, WriteTable(&table, specs, now, stock, e))
+	require.Equal(t, strings.TrimLeft(`
+SPEC                        RESULT   SECONDS  UPSTREAM'S KUBELET  NAME
+cpu_manager_test.go:12      passed   32       passed (32 s)       CPU Manager with options should pin (a|b)
+cpu_manager_test.go:30      failed   1        not on record       CPU Manager should fail
+                                                                    (Timed out.)
+topology_manager_test.go:7  skipped  0        not on record       Topology Manager wants devices
+                                                                    (cannot be had: SR-IOV devices)
+topology_manager_test.go:9  not run           not on record       Topology Manager was cut off
+`, "\n"), table.String())
+	text, wrong := Summary(specs, now, e)
+	require.Equal(t, "4 specs: 1 passed, 1 failed, 1 skipped", text)
+	require.Equal(t, []string{"cpu_manager_test.go:30: failed: Timed out.", "topology_manager_test.go:9: has not run"}, wrong)
+}
+
+func TestMachine(t *testing.T) {
+	shape, err := guest.ParseShape(Machine)
+	require.NoError(t, err)
+	require.Equal(t, Machine, shape.String())
+}
+
+func TestOver(t *testing.T) {
+	lines := over.FindAllString("• [92.554 seconds]\nS [SKIPPED] [0.001 seconds]\n• [FAILED] [12.0 seconds]\n• [SLOW TEST] [60.1 seconds]\n  • [1 seconds]\nSTEP: x\n", -1)
+	require.Equal(t, []string{"• [92.554 seconds]", "S [SKIPPED] [0.001 seconds]", "• [FAILED] [12.0 seconds]", "• [SLOW TEST] [60.1 seconds]"}, lines)
+}
+
+// The files of the repository can be read.
+func TestFiles(t *testing.T) {
+	e, err := ReadExceptions("exceptions.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, e.Missing)
+	stock, err := ReadRecord("stock.json")
+	require.NoError(t, err)
+	for _, r := range stock.Results {
+		require.NotEmpty(t, r.State, r.Name)
+	}
+}
+
+// Sleeps of whole seconds take ten times as long, others do not.
+func TestPacedSleep(t *testing.T) {
+	for in, want := range map[string]string{
+		"sleep 5":                           "sleep 50",
+		"echo 'done' && sleep 2":            "echo 'done' && sleep 20",
+		"sleep 1; sleep 10000":              "sleep 10; sleep 100000",
+		"a && sleep 3h; sleep infinity":     "a && sleep 3h; sleep infinity",
+		"sleep 0; sleep 1.5; oversleep 3":   "sleep 0; sleep 1.5; oversleep 3",
+		"if x\nthen\n\tsleep 7\nfi # sleep": "if x\nthen\n\tsleep 70\nfi # sleep",
+	} {
+		cmd := exec.Command("sed", "-E", pacedSleep)
+		cmd.Stdin = strings.NewReader(in + "\n")
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		require.Equal(t, want+"\n", string(out))
+	}
+}
