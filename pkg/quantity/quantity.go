@@ -10,11 +10,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -67,6 +69,46 @@ func Check(document []byte) error {
 		return nil // decoding it says what is wrong
 	}
 	return find(value, "")
+}
+
+// CheckAll looks at everything in a YAML or JSON document that is a number with an
+// exponent, be it a value or the name of a field. It is for small documents, of which
+// only the first is read.
+func CheckAll(document []byte) error {
+	var value any
+	if yaml.Unmarshal(document, &value) != nil {
+		return nil // decoding it says what is wrong
+	}
+	return walk(value, "")
+}
+
+var number = regexp.MustCompile(`^[-+]?[0-9.]+([eE][-+]?[0-9]+)?$`)
+
+func walk(value any, path string) error {
+	switch v := value.(type) {
+	case string:
+		if number.MatchString(v) {
+			if err := bounded(v); err != nil {
+				return fmt.Errorf("%s: %.80q: %w", path, v, err)
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			under := strings.TrimPrefix(path+"."+name, ".")
+			for _, part := range []any{name, v[name]} {
+				if err := walk(part, under); err != nil {
+					return err
+				}
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if err := walk(item, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func find(value any, path string) error {

@@ -36,13 +36,21 @@ func TestCheck(t *testing.T) {
 	require.EqualError(t, Check([]byte(`{"sizeLimit": []}`)), `sizeLimit is []: want an amount such as 500m, 2 or 16Gi`)
 }
 
+func TestCheckAll(t *testing.T) {
+	require.NoError(t, CheckAll([]byte("a: {1Gi: [1e3, 0x12, text e-99999999]}\nb: 1e-99999999\nc: \"1E\"")))
+	require.NoError(t, CheckAll([]byte("a: [")))
+	require.EqualError(t, CheckAll([]byte(`a: [{b: "1e-99999999"}]`)), `a[0].b: "1e-99999999": the exponent -99999999 is outside of -30 to 30`)
+	require.ErrorContains(t, CheckAll([]byte(`"1e-99999999": 1`)), `1e-99999999: "1e-99999999": the exponent`)
+	require.ErrorContains(t, CheckAll([]byte(`"\u0031e-99999999"`)), "the exponent")
+}
+
 // FuzzCheck: what passes can be read, quickly.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"limits": {"cpu": "1e-9"}}`))
 	f.Add([]byte(`{"divisor": 1E3}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		begin := time.Now()
-		_ = Check(text)
+		_, _ = Check(text), CheckAll(text)
 		if q, err := Parse(string(text)); err == nil {
 			_, _, _ = q.String(), q.Value(), q.MilliValue()
 		}
