@@ -287,3 +287,15 @@ func sameReading(t testing.TB, text string) bool {
 	require.Len(t, is.ReservedMemory, len(k.ReservedMemory))
 	return true
 }
+
+// TestPercentages: what a percentage of the memory is, is the same to the byte.
+// Another one would not add up with reservedMemory.
+func TestPercentages(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	list := machines(t)
+	for range 300 {
+		m := one(r, list...)
+		text := fmt.Sprintf("%sevictionHard: {memory.available: %.*f%%}\n", header, r.IntN(4), 20*r.Float64())
+		require.True(t, agree(t, text, m), text)
+	}
+}
