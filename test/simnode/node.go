@@ -142,6 +142,18 @@ func (n *Node) Add(pod *v1.Pod) {
 	n.pods = append(n.pods, pod)
 }
 
+// Replace puts another version of a pod in its place. The pod is on the list all the
+// time: what a pod has that is not is taken back.
+func (n *Node) Replace(pod *v1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, old := range n.pods {
+		if old.Name == pod.Name {
+			n.pods[i] = pod
+		}
+	}
+}
+
 // Remove takes a pod off the kubelet's list.
 func (n *Node) Remove(name string) {
 	n.mu.Lock()

@@ -78,9 +78,11 @@ func (k *kubelet) parse(text string) *v1.Pod {
 
 func (k *kubelet) add(text string) *v1.Pod {
 	pod := k.parse(text)
-	ok, reason, message := k.allocation.AddPod(k.ctx, k.Active(), pod)
-	require.True(k.TB, ok, "%s: %s", reason, message)
+	others := k.Active()
+	// The kubelet lists a pod before it admits it.
 	k.Add(pod)
+	ok, reason, message := k.allocation.AddPod(k.ctx, others, pod)
+	require.True(k.TB, ok, "%s: %s", reason, message)
 	return pod
 }
 
@@ -89,8 +91,7 @@ func (k *kubelet) add(text string) *v1.Pod {
 // resize that goes on.
 func (k *kubelet) resize(text string) (reason, message string) {
 	pod := k.parse(text)
-	k.Remove(pod.Name)
-	k.Add(pod)
+	k.Replace(pod)
 	k.allocation.PushPendingResize(k.Logger, pod.UID)
 	k.allocation.RetryPendingResizes(k.ctx, "test")
 	require.False(k.TB, k.allocation.HasPendingResizes(), "it is tried again and again")
