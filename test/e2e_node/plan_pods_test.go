@@ -22,8 +22,9 @@ type planRun struct {
 	pods                []string
 }
 
-// Two are on a socket each, or on one and small, or with two last-level caches and
-// no siblings; one machine has a NUMA node without CPUs and one with more memory.
+// Two NUMA nodes with a socket each; four on two sockets with two last-level caches
+// each; four small ones without siblings on one socket; and three on one socket, of
+// which one has more memory and one no CPUs.
 var planMachines = []planMachine{
 	{"2 nodes, 6 cores, 2 threads, 20Gi each", []planRun{
 		{name: "budgets", policy: "single-numa-node", scope: "pod", smoke: true, pods: planBudgets},
