@@ -35,10 +35,16 @@ func (n *notes) add(about, format string, args ...any) {
 }
 
 // lacks says what the machine as it was read does not have and a source of its
-// kind could have told.
+// kind could have told, and what it has that not all managers work with.
 func (n *notes) lacks(name string, m machine.Machine) {
 	if m.Memory() == 0 {
 		n.add(aboutMemory, "%s tells no memory, and nothing that asks for memory fits without; \"podslice machine -o yaml\" writes a description to which it can be added", name)
+	}
+	for _, node := range m.Nodes {
+		if node.ID > machine.MaxManagedNode {
+			n.add("node numbers", "%s has the NUMA node %d; the kubelet's managers know only the numbers 0 to %d, so that the topology manager works only with the policy none here, and the memory manager with None",
+				name, node.ID, machine.MaxManagedNode)
+		}
 	}
 	if len(m.Nodes) > 1 && m.Nodes[0].Distances == nil {
 		n.add(aboutDistances, "%s tells no distances between the NUMA nodes", name)

@@ -214,8 +214,9 @@ func (s *sys) memory(info *cadvisorapi.MachineInfo) error {
 	return nil
 }
 
-// socketsAsNodes numbers the nodes that cAdvisor makes of sockets where the kernel
-// has no NUMA nodes, and says so.
+// socketsAsNodes says that cAdvisor makes nodes of sockets where the kernel has no
+// NUMA nodes. Those have the sockets' numbers, and others only where the kernel
+// does not know the socket.
 func (s *sys) socketsAsNodes(nodes []cadvisorapi.Node) {
 	if !s.withoutNodes {
 		return
@@ -227,10 +228,10 @@ func (s *sys) socketsAsNodes(nodes []cadvisorapi.Node) {
 	}
 	slices.SortFunc(nodes, func(a, b cadvisorapi.Node) int { return a.Id - b.Id })
 	for i, node := range nodes {
-		if node.Id < 0 || node.Id > machine.MaxNode {
+		if node.Id < 0 {
 			nodes[i].Id = numbers.take()
-			s.add("node numbers", "%s: as a NUMA node socket %d is called %d here; the kubelet's topology manager knows only the numbers 0 to %d",
-				s.name, node.Id, nodes[i].Id, machine.MaxNode)
+			s.add("node numbers", "%s: as a NUMA node socket %d is called %d here; with its own number only the policies none and None of the kubelet's managers work",
+				s.name, node.Id, nodes[i].Id)
 		}
 	}
 }
