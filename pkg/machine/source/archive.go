@@ -114,7 +114,7 @@ func readArchive(name string, text io.Reader) (*tree, error) {
 
 // tells is what is kept: the CPUs and their topology and caches, the nodes, and
 // /proc/meminfo.
-var tells = regexp.MustCompile(`(^|/)(cpu/online|cpu/cpu[0-9]+(/online|/topology(/.*)?|/cache(/.*)?)?|node/node[0-9]+(/(cpu[0-9]+|cpulist|cpumap|meminfo|distance|hugepages(/.*)?))?|proc/meminfo)$`)
+var tells = regexp.MustCompile(`(^|/)(cpu/online|cpu/cpu[0-9]+(/online|/node[0-9]+|/topology(/.*)?|/cache(/.*)?)?|node/node[0-9]+(/(cpu[0-9]+|cpulist|cpumap|meminfo|distance|hugepages(/.*)?))?|proc/meminfo)$`)
 
 // inside is a member's name without what leads nowhere. A leading slash is taken
 // away, as tar does.

@@ -55,7 +55,20 @@ func fromReport(name string, info *cadvisorapi.MachineInfo, n *notes) (machine.M
 	renumberCaches(name, info.Topology, n)
 	dropDistances(name, info.Topology, n)
 	dropHugePages(name, info.Topology, n)
-	return machine.FromMachineInfo(name, info)
+	m, err := machine.FromMachineInfo(name, info)
+	sizeless(name, m, info.Topology, n)
+	return m, err
+}
+
+// sizeless says which caches have lost their sizes.
+func sizeless(name string, m machine.Machine, nodes []cadvisorapi.Node, n *notes) {
+	for _, c := range m.Caches {
+		for _, told := range allCaches(nodes) {
+			if told.Id == c.ID && told.Level > 2 && told.Size != c.Size && c.Size == 0 {
+				n.add("cache sizes", "%s has caches of different sizes with the ID %d; the kubelet takes them for one", name, c.ID)
+			}
+		}
+	}
 }
 
 // free gives out numbers that are not in use.

@@ -53,6 +53,9 @@ func readSys(name, file, separator string, files fs.FS) (machine.Machine, []stri
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
+	for _, core := range allCores(info.Topology) {
+		core.Id = s.coreID(core.Id)
+	}
 	if err := s.seen(info.Topology); err != nil {
 		return machine.Machine{}, nil, err
 	}
@@ -103,11 +106,10 @@ func (s *sys) text(file string) (string, error) {
 }
 
 func (s *sys) pathError(file string, err error) error {
-	op := "open"
 	if is, ok := err.(*fs.PathError); ok {
-		op, err = is.Op, is.Err
+		err = is.Err
 	}
-	return &fs.PathError{Op: op, Path: s.label(file), Err: err}
+	return &fs.PathError{Op: "open", Path: s.label(file), Err: err}
 }
 
 // cpuList is a file with a list like "0-3,8".
@@ -142,8 +144,14 @@ func (s *sys) look() error {
 		return fmt.Errorf("%s has CPU %d, the highest supported is %d", s.label(join(s.system, "cpu")), highest, machine.MaxCPU)
 	}
 	s.present = cpuset.New(ids...)
-	_, err = s.text(join(s.cpuFolder(ids[0]), "topology/book_id"))
-	s.books = err == nil
+	for _, id := range ids {
+		// CPUs that are offline have no topology.
+		if _, err := s.text(join(s.cpuFolder(id), "topology/core_id")); err == nil {
+			_, err = s.text(join(s.cpuFolder(id), "topology/book_id"))
+			s.books = err == nil
+			break
+		}
+	}
 	file := join(s.system, "cpu/online")
 	if _, err := fs.Stat(s.files, file); err == nil {
 		if s.online, err = s.cpuList(file); err != nil {
