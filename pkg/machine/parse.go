@@ -160,13 +160,13 @@ func parseRow(line text) ([]uint64, error) {
 		}
 		count := 1
 		if repeated {
-			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > MaxNode+1 {
-				return nil, fmt.Errorf("%q: %q is not a count from 1 to %d", field, times, MaxNode+1)
+			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > MaxNodes {
+				return nil, fmt.Errorf("%q: %q is not a count from 1 to %d", field, times, MaxNodes)
 			}
 		}
 		row = append(row, slices.Repeat([]uint64{distance}, count)...)
-		if len(row) > MaxNode+1 {
-			return nil, fmt.Errorf("more than %d numbers", MaxNode+1)
+		if len(row) > MaxNodes {
+			return nil, fmt.Errorf("more than %d numbers", MaxNodes)
 		}
 	}
 	return row, nil

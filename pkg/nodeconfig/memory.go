@@ -37,6 +37,10 @@ func (c *Config) configureMemory(n *Node, kept reserves) (found Findings) {
 		found.refuse("memoryManagerPolicy", nearest(k.MemoryManagerPolicy, slices.Values(memoryPolicies)), "it is %q, but must be one of %q: %v", k.MemoryManagerPolicy, memoryPolicies, err)
 		return found
 	}
+	if outside(n.Machine) != nil {
+		found.refuse("memoryManagerPolicy", memplan.PolicyNone, "the memory manager cannot read the machine: %v", err)
+		return found
+	}
 	right := suggest(configuration, specs)
 	fix := ""
 	if right != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
+	"github.com/podslice/podslice/pkg/machine"
 )
 
 var (
@@ -51,18 +52,25 @@ func (c *Config) configureTopology(n *Node) (found Findings) {
 		}
 	}
 	options, _ := placement.ParseOptions(good, true)
+	if err := outside(n.Machine); err != nil {
+		found.refuse("topologyManagerPolicy", string(placement.None), "%v", err)
+		return found
+	}
 	if err := options.CheckNodes(ids, rows); err != nil {
-		field := "topologyManagerPolicy"
-		if option := options.NeedsDistances(); option != "" {
-			field = topologyOptions + "." + option
-		}
-		found.refuse(field, "", "%v", err)
+		found.refuse(topologyOptions+"."+options.NeedsDistances(), "", "%v", err)
 	}
 	if err := options.CheckCount(len(ids)); err != nil {
 		found.refuse(topologyOptions+"."+placement.OptionMaxNodes, strconv.Quote(strconv.Itoa(len(ids))), "%v", err)
 	}
 	found.orElse("topologyManagerPolicy", err)
 	return found
+}
+
+// outside says which of the machine's NUMA nodes the managers cannot have in their
+// masks.
+func outside(m machine.Machine) error {
+	ids, rows := nodesOf(m)
+	return placement.PolicyOptions{}.CheckNodes(ids, rows)
 }
 
 func topologyOptionFix(name string) string {
@@ -94,7 +102,7 @@ func (c *Config) adviseTopology(n *Node) (found Findings) {
 	if k.CPUManagerPolicy == cpuplan.PolicyNone && k.MemoryManagerPolicy == memplan.PolicyNone {
 		found.note("topologyManagerPolicy", "it is %s, but cpuManagerPolicy is none and memoryManagerPolicy is None: only devices are aligned", k.TopologyManagerPolicy)
 	}
-	if nodes := len(n.Machine.Nodes); nodes > upstreamMaxNodes && k.TopologyManagerPolicyOptions[placement.OptionMaxNodes] == "" {
+	if nodes := len(n.Machine.Nodes); nodes > upstreamMaxNodes && outside(n.Machine) == nil && k.TopologyManagerPolicyOptions[placement.OptionMaxNodes] == "" {
 		found.note(topologyOptions+"."+placement.OptionMaxNodes, "the machine has %d NUMA nodes: Kubernetes' own kubelet does not start on more than %d unless this option allows it; podslice does", nodes, upstreamMaxNodes)
 	}
 	useless := func(option, format string, args ...any) {

@@ -135,6 +135,7 @@ func readDocument(name string, file io.Reader) (machine.Machine, []string, error
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%s: %w", name, err)
 	}
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // as editors on Windows write
 	trimmed := bytes.TrimSpace(text)
 	switch {
 	case len(text) > maxDocument:
