@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
@@ -139,21 +140,7 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 		found.warn("cpuManagerReconcilePeriod", "the period that is meant", "it is 0, which the kubelet takes for %s", defaultReconcilePeriod)
 	}
 	if reserved, err := parseCPUs(k.ReservedSystemCPUs); err == nil && !reserved.IsEmpty() {
-		var sum resource.Quantity
-		var named []string
-		for _, list := range []struct {
-			field  string
-			values map[string]string
-		}{{"kubeReserved.cpu", k.KubeReserved}, {"systemReserved.cpu", k.SystemReserved}} {
-			if q, err := reservedQuantity("cpu", list.values["cpu"]); err == nil {
-				sum.Add(q)
-				named = append(named, fmt.Sprintf("%s %s", list.field, list.values["cpu"]))
-			}
-		}
-		if len(named) > 0 && sum.CmpInt64(int64(reserved.Size())) != 0 {
-			found.warn("reservedSystemCPUs", fmt.Sprintf("a list of %d CPUs, or no cpu in kubeReserved and systemReserved", (sum.MilliValue()+999)/1000),
-				"%q are %d CPUs, and take the place of %s, which come to %s", reserved, reserved.Size(), and(named), sum.String())
-		}
+		found = append(found, c.adviseReserved(reserved)...)
 		if k.CPUManagerPolicy == cpuplan.PolicyNone {
 			found.note("reservedSystemCPUs", "cpuManagerPolicy is none: as many CPUs are not allocatable, but pods run on these ones, too")
 		}
@@ -174,6 +161,50 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 	}
 	found = append(found, uselessCPUOptions(n.Machine, options, n)...)
 	return found
+}
+
+// adviseReserved holds the list of reserved CPUs against the amounts that it takes
+// the place of. A list of as many CPUs as policy static would make of the amounts is
+// as it was meant.
+func (c *Config) adviseReserved(reserved cpuset.CPUSet) (found Findings) {
+	var sum resource.Quantity
+	var named, fields []string
+	for _, list := range []struct {
+		field  string
+		values map[string]string
+	}{{"kubeReserved", c.Kubelet.KubeReserved}, {"systemReserved", c.Kubelet.SystemReserved}} {
+		if q, err := reservedQuantity("cpu", list.values["cpu"]); err == nil {
+			sum.Add(q)
+			named = append(named, fmt.Sprintf("%s.cpu %s", list.field, list.values["cpu"]))
+			fields = append(fields, list.field)
+		}
+	}
+	if len(named) == 0 {
+		return found
+	}
+	what := fmt.Sprintf("the list names %s, and takes the place of %s", many(reserved.Size(), "CPU"), and(named))
+	if len(named) > 1 {
+		what += fmt.Sprintf(", which come to %s", sum.String())
+	}
+	switch whole := int((sum.MilliValue() + 999) / 1000); {
+	case whole != reserved.Size():
+		fix := fmt.Sprintf("no cpu in %s", and(fields))
+		if whole > 0 {
+			fix = fmt.Sprintf("a list of %s, or %s", many(whole, "CPU"), fix)
+		}
+		found.warn("reservedSystemCPUs", fix, "%s", what)
+	case sum.MilliValue()%1000 != 0:
+		found.note("reservedSystemCPUs", "%s, rounded up", what)
+	}
+	return found
+}
+
+// many counts things in words: "1 CPU", "2 CPUs".
+func many(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // uselessCPUOptions are those without effect on the machine.
