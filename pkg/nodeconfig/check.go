@@ -14,6 +14,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 // Validate lists everything about the managers that would keep a kubelet with
@@ -55,7 +56,7 @@ func (c *Config) checkKubelet() (found Findings) {
 		from         []string
 	}{{"topologyManagerPolicy", k.TopologyManagerPolicy, topologyPolicies}, {"topologyManagerScope", k.TopologyManagerScope, topologyScopes}} {
 		if !slices.Contains(choice.from, choice.value) {
-			found.refuse(choice.field, nearest(choice.value, slices.Values(choice.from)), "it is %q, but must be one of %q", choice.value, choice.from)
+			found.refuse(choice.field, nearest.Name(choice.value, slices.Values(choice.from)), "it is %q, but must be one of %q", choice.value, choice.from)
 		}
 	}
 	if k.ReservedSystemCPUs != "" {
@@ -93,7 +94,7 @@ func (c *Config) checkEnforcement() (found Findings) {
 			found.refuse(field, "remove it", "%q is there already", name)
 			continue
 		case !slices.Contains(known, name):
-			found.refuse(field, orRemove(nearest(name, slices.Values(known))), "it is %q, but must be one of %q", name, known)
+			found.refuse(field, orRemove(nearest.Name(name, slices.Values(known))), "it is %q, but must be one of %q", name, known)
 			continue
 		case name == none:
 			if len(k.EnforceNodeAllocatable) > 1 {

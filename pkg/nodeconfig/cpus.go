@@ -17,6 +17,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 var cpuPolicies = []string{cpuplan.PolicyNone, cpuplan.PolicyStatic}
@@ -43,7 +44,7 @@ func (c *Config) configureCPUs(n *Node, kept reserves) (found Findings) {
 		found.refuse(cpuOptions, "cpuManagerPolicy: static, or no options", "cpuManagerPolicy is none, which takes no options, but has %s", and(slices.Sorted(maps.Keys(k.CPUManagerPolicyOptions))))
 		return found
 	default:
-		found.refuse("cpuManagerPolicy", nearest(k.CPUManagerPolicy, slices.Values(cpuPolicies)), "it is %q, but must be one of %q", k.CPUManagerPolicy, cpuPolicies)
+		found.refuse("cpuManagerPolicy", nearest.Name(k.CPUManagerPolicy, slices.Values(cpuPolicies)), "it is %q, but must be one of %q", k.CPUManagerPolicy, cpuPolicies)
 		return found
 	}
 	if period := configuration.ReconcilePeriod; period <= 0 {
@@ -126,7 +127,7 @@ func (c *Config) checkCPUOptions(configuration cpuplan.Configuration, n *Node) (
 func cpuOptionFix(name string, configuration cpuplan.Configuration) string {
 	switch {
 	case cpuplan.CheckOption(name, true, true) != nil:
-		return orRemove(nearest(name, slices.Values(cpuplan.OptionNames())))
+		return orRemove(nearest.Name(name, slices.Values(cpuplan.OptionNames())))
 	case cpuplan.CheckOption(name, configuration.Alpha, true) != nil:
 		return fmt.Sprintf("featureGates.%s: true", CPUOptionsAlpha)
 	}

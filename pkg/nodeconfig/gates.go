@@ -12,6 +12,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 // Names of the feature gates that decide what the managers do.
@@ -93,7 +94,7 @@ func newGates(set map[string]bool) (Gates, Findings) {
 		g, ok := known[name]
 		switch on := set[name]; {
 		case !ok:
-			refuse(name, orRemove(nearest(name, maps.Keys(known))), "the kubelet knows no feature gate of this name")
+			refuse(name, orRemove(nearest.Name(name, maps.Keys(known))), "the kubelet knows no feature gate of this name")
 		case g.locked && on != g.initial:
 			refuse(name, fmt.Sprint(g.initial), "it is %t, but the gate is locked to %t", on, g.initial)
 		case g.maturity == "pre-alpha":

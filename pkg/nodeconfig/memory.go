@@ -14,6 +14,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 var memoryPolicies = []string{memplan.PolicyNone, memplan.PolicyStatic}
@@ -34,7 +35,7 @@ func (c *Config) configureMemory(n *Node, kept reserves) (found Findings) {
 		return nil
 	}
 	if !slices.Contains(memoryPolicies, k.MemoryManagerPolicy) {
-		found.refuse("memoryManagerPolicy", nearest(k.MemoryManagerPolicy, slices.Values(memoryPolicies)), "it is %q, but must be one of %q: %v", k.MemoryManagerPolicy, memoryPolicies, err)
+		found.refuse("memoryManagerPolicy", nearest.Name(k.MemoryManagerPolicy, slices.Values(memoryPolicies)), "it is %q, but must be one of %q: %v", k.MemoryManagerPolicy, memoryPolicies, err)
 		return found
 	}
 	right := suggest(configuration, specs)

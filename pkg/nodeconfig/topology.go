@@ -11,6 +11,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 var (
@@ -67,7 +68,7 @@ func (c *Config) configureTopology(n *Node) (found Findings) {
 
 func topologyOptionFix(name string) string {
 	if placement.CheckOption(name, true) != nil {
-		return orRemove(nearest(name, slices.Values(placement.OptionNames())))
+		return orRemove(nearest.Name(name, slices.Values(placement.OptionNames())))
 	}
 	return fmt.Sprintf("featureGates.%s: true", TopologyOptionsAlpha)
 }

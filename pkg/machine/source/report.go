@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/mistyped"
 )
 
 // isReport is whether a document is cAdvisor's MachineInfo.
@@ -29,7 +30,7 @@ func readReport(file string, text []byte) (machine.Machine, []string, error) {
 	name := nameOf(file)
 	var info cadvisorapi.MachineInfo
 	if err := json.Unmarshal(text, &info); err != nil {
-		return machine.Machine{}, nil, fmt.Errorf("%s: cannot read cAdvisor's MachineInfo: %w", file, err)
+		return machine.Machine{}, nil, fmt.Errorf("%s: cannot read cAdvisor's MachineInfo: %w", file, mistyped.Explain(err, text, &info))
 	}
 	var n notes
 	if !strings.Contains(string(text), `"socket_id"`) {
