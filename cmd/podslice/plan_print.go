@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/plan"
 )
@@ -39,6 +41,12 @@ func (f *planFlags) render(out io.Writer, n plan.Node, r plan.Report) error {
 
 // painter colours text on a terminal. Colours repeat what the text says.
 type painter struct{ on bool }
+
+// noColor is the flag --no-color.
+func noColor(cmd *cobra.Command) bool {
+	on, _ := cmd.Flags().GetBool(noColorFlag) // every command has it
+	return on
+}
 
 // newPainter paints unless the flag --no-color or the environment forbids it, or
 // nobody looks.

@@ -57,6 +57,11 @@ func Read(from string) (machine.Machine, []string, error) {
 	return machine.Machine{}, nil, err
 }
 
+// ReadFrom is Read for what comes through a pipe; name is its name for errors.
+func ReadFrom(name string, text io.Reader) (machine.Machine, []string, error) {
+	return readFile(name, text)
+}
+
 // nameOf is what a machine is called that was read from a file or folder. A copy of
 // /sys is called like the folder that it is in.
 func nameOf(file string) string {
