@@ -61,7 +61,7 @@ func (c *Config) checkKubelet() (found Findings) {
 	}
 	if k.ReservedSystemCPUs != "" {
 		if _, err := parseCPUs(k.ReservedSystemCPUs); err != nil {
-			found.refuse("reservedSystemCPUs", "", "%q is no list of CPUs: %v", k.ReservedSystemCPUs, err)
+			found.refuse("reservedSystemCPUs", listFix(k.ReservedSystemCPUs), "%q is no list of CPUs such as %q%s", k.ReservedSystemCPUs, "0-3,8", inWords(err))
 		}
 		for _, cgroup := range []struct{ field, value string }{{"systemReservedCgroup", k.SystemReservedCgroup}, {"kubeReservedCgroup", k.KubeReservedCgroup}} {
 			if cgroup.value != "" {

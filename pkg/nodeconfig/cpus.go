@@ -95,7 +95,7 @@ func (c *Config) checkCPUOptions(configuration cpuplan.Configuration, n *Node) (
 		}
 		// As if all gates were on, so that what is wrong apart from them is told, too.
 		if _, err := cpuplan.ParseOptions(map[string]string{name: values[name]}, true, true); err != nil {
-			found.refuse(field, `"true" or "false"`, "%v", err)
+			found.refuse(field, boolFix(values[name]), "%v", err)
 			continue
 		}
 		for _, other := range good {
