@@ -27,7 +27,7 @@ func (c *Config) Validate(m machine.Machine) []Finding {
 	found = append(found, c.adviseGates()...)
 	found = append(found, c.adviseTopology(n)...)
 	found = append(found, c.adviseCPUs(n)...)
-	found = append(found, c.adviseMemory()...)
+	found = append(found, c.adviseMemory(n)...)
 	order := map[Severity]int{Error: 0, Warning: 1, Note: 2}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
 	return found

@@ -160,6 +160,11 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 		reserved := n.CPUs.Reserved()
 		found.warn(c.reservedField(), "reservedSystemCPUs: "+strconv.Quote(all.Siblings(reserved).String()), "reserved are CPUs %s, which are no whole cores: under %s nobody gets %s", reserved, cpuplan.OptionFullPCPUsOnly, free.Difference(whole))
 	}
+	if reserved := n.CPUs.Reserved(); !options.FullPCPUsOnly && !free.IsEmpty() {
+		if halves := all.Siblings(reserved).Difference(reserved); !halves.IsEmpty() {
+			found.note(c.reservedField(), "reserved are CPUs %s; pods get %s, which share their cores with them", reserved, halves)
+		}
+	}
 	found = append(found, uselessCPUOptions(n.Machine, options, n)...)
 	return found
 }
