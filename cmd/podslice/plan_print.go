@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/plan"
 )
@@ -39,6 +41,12 @@ func (f *planFlags) render(out io.Writer, n plan.Node, r plan.Report) error {
 
 // painter colours text on a terminal. Colours repeat what the text says.
 type painter struct{ on bool }
+
+// noColor is the flag --no-color.
+func noColor(cmd *cobra.Command) bool {
+	on, _ := cmd.Flags().GetBool(noColorFlag) // every command has it
+	return on
+}
 
 // newPainter paints unless the flag --no-color or the environment forbids it, or
 // nobody looks.
@@ -165,11 +173,28 @@ func writeRefused(out io.Writer, r plan.Report, color painter) {
 		if !p.Admitted {
 			fmt.Fprintf(out, "\n%s\n  %s\n", color.paint(red, fmt.Sprintf("%s is refused: %s", plain(p.Namespace+"/"+p.Name), p.Reason)), plain(p.Message))
 		}
-		for _, c := range p.Containers {
-			for _, note := range c.Notes {
-				fmt.Fprintf(out, "\n%s: container %s %s\n", plain(p.Namespace+"/"+p.Name), plain(c.Name), note)
+		writeNotes(out, p)
+	}
+}
+
+// writeNotes writes what containers do not get, the same of several once.
+func writeNotes(out io.Writer, p plan.PodReport) {
+	names := map[string][]string{}
+	var notes []string
+	for _, c := range p.Containers {
+		for _, note := range c.Notes {
+			if names[note] == nil {
+				notes = append(notes, note)
 			}
+			names[note] = append(names[note], plain(c.Name))
 		}
+	}
+	for _, note := range notes {
+		what := "container"
+		if len(names[note]) > 1 {
+			what = "containers"
+		}
+		fmt.Fprintf(out, "\n%s: %s %s: %s\n", plain(p.Namespace+"/"+p.Name), what, strings.Join(names[note], ", "), note)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podslice/podslice/pkg/mistyped"
 	amount "github.com/podslice/podslice/pkg/quantity"
 )
 
@@ -82,6 +83,9 @@ func parse(data []byte) (Machine, error) {
 	}
 	var d document
 	if err := yaml.UnmarshalStrict(data, &d); err != nil {
+		if document, bad := yaml.YAMLToJSON(data); bad == nil {
+			err = mistyped.ExplainLoose(err, document, &d)
+		}
 		return Machine{}, err
 	}
 	if d.Name == "" {

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 var (
@@ -46,7 +48,7 @@ func (c *Config) configureTopology(n *Node) (found Findings) {
 			continue
 		}
 		if _, err := placement.ParseOptions(one, true); err != nil {
-			found.refuse(topologyOptions+"."+name, "", "%v", err)
+			found.refuse(topologyOptions+"."+name, topologyValueFix(name, one[name], len(ids)), "%v", err)
 		} else {
 			maps.Copy(good, one)
 		}
@@ -75,9 +77,34 @@ func outside(m machine.Machine) error {
 
 func topologyOptionFix(name string) string {
 	if placement.CheckOption(name, true) != nil {
-		return orRemove(nearest(name, slices.Values(placement.OptionNames())))
+		return orRemove(nearest.Name(name, slices.Values(placement.OptionNames())))
 	}
 	return fmt.Sprintf("featureGates.%s: true", TopologyOptionsAlpha)
+}
+
+// topologyValueFix is a value of an option that would be right in the place of one
+// that is not, on a machine with so many NUMA nodes.
+func topologyValueFix(name, value string, nodes int) string {
+	if name == placement.OptionMaxNodes {
+		return strconv.Quote(strconv.Itoa(max(nodes, upstreamMaxNodes)))
+	}
+	for _, right := range []string{"true", "false"} {
+		if _, err := placement.ParseOptions(map[string]string{name: right}, true); err != nil {
+			return "" // the error lists the values
+		}
+	}
+	return boolFix(value)
+}
+
+// boolFix is what somebody meant who wrote something else than true or false.
+func boolFix(value string) string {
+	switch strings.ToLower(strings.TrimSpace(value)) {
+	case "yes", "y", "on", "enable", "enabled", "true":
+		return `"true"`
+	case "no", "n", "off", "disable", "disabled", "false":
+		return `"false"`
+	}
+	return `"true" or "false"`
 }
 
 // upstreamMaxNodes is how many NUMA nodes Kubernetes' own topology manager takes

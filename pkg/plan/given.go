@@ -80,8 +80,8 @@ func (n Node) Given(pod *v1.Pod) Given {
 			Nodes:           memory.BoundTo(asksMemory, c.Name),
 			Memory:          memory.Containers[c.Name],
 			Quota:           n.containerQuota(pod, c, isolation[c.Name] == podplan.IsolatedContainer, q, known),
-			Notes:           n.notes(asked, is, cpus, memory),
 		}
+		given.Notes = n.notes(asked, is, given)
 		if given.CPUIsolation != podplan.IsolatedHost {
 			given.CPUs = cpus.Containers[c.Name]
 			given.Aligned = n.alignment(given.CPUs, given.Nodes)
@@ -93,13 +93,36 @@ func (n Node) Given(pod *v1.Pod) Given {
 
 // notes say why the container gets nothing for itself, if one could think that it
 // does.
-func (n Node) notes(asked podplan.Pod, c podplan.Container, cpus cpuplan.Record, memory memplan.PodRecord) []string {
-	var notes []string
-	if reason, found := asked.IneligibleForCPUs(c, n.whole()); found && n.CPUs != nil && cpus.Containers[c.Name].IsEmpty() {
-		notes = append(notes, fmt.Sprintf("gets no CPUs of its own although its request equals its limit: %s", reason.Explain()))
+func (n Node) notes(asked podplan.Pod, c podplan.Container, given GivenContainer) []string {
+	if asked.Budget == nil {
+		return nil
 	}
-	if reason, found := asked.IneligibleForMemory(c); found && n.StaticMemory && len(memory.Containers[c.Name]) == 0 {
-		notes = append(notes, fmt.Sprintf("gets no memory of its own although its request equals its limit: %s", reason.Explain()))
+	const equal = ", although the requests equal the limits: "
+	cpu, memory := "", ""
+	if n.CPUs != nil && given.CPUIsolation != podplan.IsolatedContainer {
+		reason, found := asked.IneligibleForCPUs(c, n.whole())
+		switch {
+		case found:
+			cpu = reason.Explain(*asked.Budget)
+		case asked.Managed && c.Guaranteed && c.MilliCPU > 1000 && c.MilliCPU%1000 != 0:
+			cpu = fmt.Sprintf("%dm is not a whole number of CPUs", c.MilliCPU)
+		}
+	}
+	if reason, found := asked.IneligibleForMemory(c); found && n.StaticMemory && given.MemoryIsolation != podplan.IsolatedContainer {
+		memory = reason.Explain(*asked.Budget)
+	}
+	switch {
+	case cpu == "" && memory == "":
+		return nil
+	case cpu == memory:
+		return []string{"no exclusive CPUs and no exclusive memory" + equal + cpu}
+	}
+	var notes []string
+	if cpu != "" {
+		notes = append(notes, "no exclusive CPUs, although the CPU request equals the limit: "+cpu)
+	}
+	if memory != "" {
+		notes = append(notes, "no exclusive memory"+equal+memory)
 	}
 	return notes
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/mistyped"
 )
 
 // isReport is whether a document is cAdvisor's MachineInfo.
@@ -36,7 +37,7 @@ func readReport(file string, text []byte) (machine.Machine, []string, error) {
 		Topology       []cadvisorapi.Node `json:"topology"`
 	}
 	if err := json.Unmarshal(text, &report); err != nil {
-		return machine.Machine{}, nil, fmt.Errorf("%s: cannot read cAdvisor's MachineInfo: %w", file, err)
+		return machine.Machine{}, nil, fmt.Errorf("%s: cannot read cAdvisor's MachineInfo: %w", file, mistyped.Explain(err, text, &report))
 	}
 	info := &cadvisorapi.MachineInfo{NumCores: report.NumCores, MemoryCapacity: report.MemoryCapacity, Topology: report.Topology}
 	var n notes

@@ -198,13 +198,15 @@ func (s *sys) memory(info *cadvisorapi.MachineInfo) error {
 		info.MemoryCapacity += node.Memory
 	}
 	ofNodes := info.MemoryCapacity
-	file, ok := meminfo(s.system)
-	if !ok {
-		return nil
+	text, file, ok := "", "", false
+	if file, ok = meminfo(s.system); ok {
+		text, _ = s.text(file) // an error is that there is no copy
 	}
-	text, err := s.text(file)
-	if err != nil || text == "" {
-		return nil // there is no copy, or only tar's, which takes files of /proc for empty
+	if text == "" { // as in copies of tar's, which takes files of /proc for empty
+		if ofNodes > 0 && !s.withoutNodes {
+			s.add("total", "%s tells no memory of the machine as a whole (/proc/meminfo); that of its NUMA nodes together is taken for it", s.name)
+		}
+		return nil
 	}
 	match := memTotal.FindStringSubmatch(text)
 	if match == nil {
