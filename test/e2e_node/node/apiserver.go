@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/client-go/kubernetes"
@@ -44,8 +45,8 @@ current-context: here
 	n.log("starting an API server")
 	gates := fmt.Sprintf("%s=true,%s=true", GatePodLevelResources, GatePodLevelResourceManagers)
 	_, err := n.Guest.Output(ctx, lines(stopAPIServer, "rm -rf "+apiFolder, "mkdir -p "+apiFolder, fmt.Sprintf(
-		"systemd-run -q --unit=%s -p WorkingDirectory=%s -p StandardOutput=append:%[3]s -p StandardError=append:%[3]s %s/%s --run-services-mode --bearer-token=%s --service-feature-gates=%s",
-		apiUnit, apiFolder, apiLog, bin, SuiteProgram, apiToken, gates)))
+		"systemd-run -q --unit=%s -p WorkingDirectory=%s -p StandardOutput=append:%[3]s -p StandardError=append:%[3]s %s/%s --run-services-mode --server-start-timeout=%s --bearer-token=%s --service-feature-gates=%s",
+		apiUnit, apiFolder, apiLog, bin, SuiteProgram, limitHealthy, apiToken, gates)))
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +57,15 @@ current-context: here
 		return nil, err
 	}
 	err = poll(ctx, "the API server", limitHealthy, func(ctx context.Context) (bool, error) {
-		if r, err := n.Guest.Run(ctx, "systemctl is-failed -q "+apiUnit); err != nil || r.ExitCode == 0 {
-			return false, fmt.Errorf("the API server has ended (%w); see %s", err, apiLog)
+		r, err := n.Guest.Run(ctx, "systemctl is-failed -q "+apiUnit)
+		if err == nil && r.ExitCode == 0 {
+			err = errors.New("it has ended")
 		}
-		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if err != nil {
+			return false, err
+		}
+		_, err = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		return err == nil, nil
 	})
-	return client, err
+	return client, n.explain(ctx, err)
 }

@@ -241,9 +241,9 @@ func (n *Node) tails(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limitRuntime/10)
 	defer cancel()
 	var text strings.Builder
-	for _, log := range []string{kubeletLog, runtimeLog} {
+	for _, log := range []string{kubeletLog, runtimeLog, apiLog} {
 		r, err := n.Guest.Run(ctx, "tail -n 25 "+log)
-		if err != nil {
+		if err != nil || r.ExitCode != 0 {
 			continue
 		}
 		fmt.Fprintf(&text, "--- the end of %s ---\n%s%s", log, r.Stdout, r.Stderr)
@@ -253,6 +253,6 @@ func (n *Node) tails(ctx context.Context) error {
 
 // CollectLogs copies the node's logs and configuration to a folder of the host.
 func (n *Node) CollectLogs(ctx context.Context, dir string) error {
-	return n.Guest.Collect(ctx, dir, kubeletLog, runtimeLog, kubeletConfig,
+	return n.Guest.Collect(ctx, dir, kubeletLog, runtimeLog, apiLog, kubeletConfig,
 		stateFolder+"/cpu_manager_state", stateFolder+"/memory_manager_state")
 }
