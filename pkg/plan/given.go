@@ -101,6 +101,9 @@ func (n Node) notes(asked podplan.Pod, c podplan.Container, cpus cpuplan.Record,
 	if reason, found := asked.IneligibleForMemory(c); found && n.StaticMemory && len(memory.Containers[c.Name]) == 0 {
 		notes = append(notes, fmt.Sprintf("gets no memory of its own although its request equals its limit: %s", reason.Explain()))
 	}
+	if n.CPUs != nil && asked.Budget != nil && asked.Managed && c.Guaranteed && c.MilliCPU%1000 != 0 {
+		notes = append(notes, fmt.Sprintf("gets no CPUs of its own although its request equals its limit: %dm are not a whole number of CPUs", c.MilliCPU))
+	}
 	return notes
 }
 
