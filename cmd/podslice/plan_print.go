@@ -211,10 +211,22 @@ func writeRefused(out io.Writer, r plan.Report, color painter) {
 		if !p.Admitted {
 			fmt.Fprintf(out, "\n%s\n  %s\n", color.paint(red, fmt.Sprintf("%s %s refused: %s", groupName(group), are, p.Reason)), plain(p.Message))
 		}
+		var notes []string
+		of := map[string][]string{}
 		for _, c := range p.Containers {
 			for _, note := range c.Notes {
-				fmt.Fprintf(out, "\n%s: container %s %s\n", plain(p.Namespace+"/"+p.Name), plain(c.Name), note)
+				if of[note] == nil {
+					notes = append(notes, note)
+				}
+				of[note] = append(of[note], plain(c.Name))
 			}
+		}
+		for _, note := range notes {
+			what := "container " + of[note][0]
+			if len(of[note]) > 1 {
+				what = "each of the containers " + strings.Join(of[note], ", ")
+			}
+			fmt.Fprintf(out, "\n%s: %s %s\n", plain(p.Namespace+"/"+p.Name), what, note)
 		}
 	}
 }
@@ -246,7 +258,7 @@ func writeLeft(out io.Writer, r plan.Report) {
 		}
 		var memory []string
 		for _, m := range n.Memory {
-			memory = append(memory, fmt.Sprintf("%s %s of %s", plain(m.Resource), bytes(m.Free), bytes(m.Allocatable)))
+			memory = append(memory, fmt.Sprintf("%s %s of %s", plain(m.Resource), inBytes(m.Free), inBytes(m.Allocatable)))
 		}
 		t.add("", fmt.Sprintf("  NUMA node %d", n.ID), cpus, strings.Join(memory, ", "))
 	}
@@ -268,11 +280,11 @@ func amount(resource string, of int64) string {
 	case resource == "cpu":
 		return fmt.Sprintf("%dm", of)
 	}
-	return bytes(uint64(max(of, 0)))
+	return inBytes(uint64(max(of, 0)))
 }
 
-// bytes is numa.Bytes with a unit where that has none.
-func bytes(size uint64) string {
+// inBytes is numa.Bytes with a unit where that has none.
+func inBytes(size uint64) string {
 	text := numa.Bytes(size)
 	if size > 0 && text[len(text)-1] != 'i' {
 		text += " bytes"

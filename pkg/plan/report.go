@@ -138,12 +138,12 @@ type Left struct {
 // NodeLeft is one NUMA node. FreeCPUs are those that containers can still get for
 // themselves, of so many CPUs.
 type NodeLeft struct {
-	ID              int          `json:"id"`
-	FreeCPUs        string       `json:"freeCPUs"`
-	AllocatableCPUs int          `json:"allocatableCPUs"`
+	ID              int    `json:"id"`
+	FreeCPUs        string `json:"freeCPUs"`
+	AllocatableCPUs int    `json:"allocatableCPUs"`
 	// FreeCount is how many FreeCPUs are.
-	FreeCount int `json:"-"`
-	Memory          []MemoryLeft `json:"memory,omitempty"`
+	FreeCount int          `json:"-"`
+	Memory    []MemoryLeft `json:"memory,omitempty"`
 }
 
 // MemoryLeft is one resource of a NUMA node.
