@@ -152,9 +152,10 @@ func (f follower) follow(help, what string) {
 		}
 		for range 3 {
 			less := maps.Clone(ask)
-			for name, amount := range less {
-				unit := unitOf(name)
-				less[name] = (1 + f.g.Uint64N(amount/unit)) * unit
+			for _, name := range slices.Sorted(maps.Keys(less)) {
+				if unit := unitOf(name); less[name] >= unit {
+					less[name] = (1 + f.g.Uint64N(less[name]/unit)) * unit
+				}
 			}
 			if pod := f.asking(less); pod != nil {
 				f.admits(f.node, pod, "asking at most", fmt.Sprint(what, " with ", less))
@@ -274,8 +275,10 @@ func (f follower) asking(ask map[string]uint64) *v1.Pod {
 	set := func(r *v1.ResourceRequirements, name string, amount uint64) {
 		q := *resource.NewQuantity(int64(amount), resource.BinarySI)
 		for _, list := range []v1.ResourceList{r.Requests, r.Limits} {
-			if list[v1.ResourceName(name)] = q; amount == 0 {
+			if amount == 0 {
 				delete(list, v1.ResourceName(name))
+			} else {
+				list[v1.ResourceName(name)] = q
 			}
 		}
 	}
@@ -291,6 +294,11 @@ func (f follower) asking(ask map[string]uint64) *v1.Pod {
 		}
 		if pod.Spec.Resources != nil {
 			set(pod.Spec.Resources, name, amount)
+		}
+		for c := range simnode.Containers(pod) {
+			if amount == 0 {
+				set(&c.Resources, name, 0)
+			}
 		}
 		if !f.shrink(pod, name, amount, set) {
 			return nil
