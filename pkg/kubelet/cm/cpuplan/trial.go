@@ -31,6 +31,10 @@ func NewTrial(n *Node, s State, pod podplan.Pod, change numa.Change, affinity fu
 	ok := true
 	if count, asked := change.Ask[ResourceName]; asked {
 		t.pod, ok = pod.Asking(change.Container, ResourceName, count, step)
+		// Containers without whole cores are at fault, however little is asked for.
+		for _, c := range pod.Containers {
+			ok = ok && uint64(pod.ExclusiveCPUs(c))%step == 0
+		}
 	}
 	if count := change.Free[ResourceName]; ok && count > 0 {
 		t.state, ok = n.freed(t.state, change.Nodes, int(count))
