@@ -140,16 +140,16 @@ faults: ## play each known fault of the kubelet's own managers on them and on ou
 .PHONY: test-e2e-node test-e2e-node-all
 test-e2e-node: e2e-cases := $(if $(RUN),,-short)
 test-e2e-node: e2e-second := $(if $(RUN),kubelet-stock)
-test-e2e-node: deps kubelet-$(KUBELET) $(if $(RUN),kubelet-stock) tools podslice ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
+test-e2e-node: deps kubelet-$(KUBELET) $(if $(RUN),kubelet-stock suite) tools podslice ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
 	@$(e2e-node)
 test-e2e-node-all: e2e-cases :=
 test-e2e-node-all: e2e-second := kubelet-stock
-test-e2e-node-all: deps kubelet-$(KUBELET) kubelet-stock tools podslice ## the same with all cases
+test-e2e-node-all: deps kubelet-$(KUBELET) kubelet-stock suite tools podslice ## the same with all cases
 	@$(e2e-node)
 
 e2e-node = echo "make $@: $(kubelet-binary) on an emulated node"; \
 	PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
-	PODSLICE_CLI=$(CURDIR)/$(BIN)/podslice \
+	PODSLICE_CLI=$(CURDIR)/$(BIN)/podslice PODSLICE_SUITE=$(if $(e2e-second),1) \
 	PODSLICE_STOCK=$(if $(e2e-second),$(CURDIR)/$(BIN)/$(e2e-second)) SOAK_ADMISSIONS='$(SOAK_ADMISSIONS)' SOAK_SEED='$(SOAK_SEED)' \
 	EXCLUSIVE_STARTS='$(EXCLUSIVE_STARTS)' EXCLUSIVE_PERIOD='$(EXCLUSIVE_PERIOD)' \
 	go test -tags e2enode -count=1 -timeout 120m -v $(e2e-cases) $(if $(RUN),-run '$(RUN)') ./test/e2e_node; \
@@ -178,7 +178,7 @@ kubelet-stock: ## build _output/bin/kubelet-stock, upstream's kubelet unchanged
 
 .PHONY: tools
 tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our programs for the guest
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/ ./test/e2e_node/{nodereport,cpuwitness,pagewitness}
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/ ./test/e2e_node/{nodereport,cpuwitness,pagewitness,deviceplugin}
 
 # Each tool is pinned by a module of its own. The stamp is written last, so that
 # an interrupted build is done again.

@@ -34,7 +34,6 @@ func indented(words []string, columns int) string {
 
 func newMachine() *cobra.Command {
 	var from, output string
-	var noColor bool
 	cmd := &cobra.Command{
 		Use:   "machine",
 		Short: "Show a machine as the resource managers see it",
@@ -44,7 +43,9 @@ memory, hugepages and distances. What a source lacks is said on standard error.
 The JSON and YAML are input for --machine again.
 
 --machine takes, here and for the other commands
-  nothing        this machine
+  nothing        this machine; "podslice state verify" and "repair" then hold the
+                 files against no machine, and take / for this one
+  -              an archive, a report or a description from standard input
   a folder       with a copy of /sys or a part of it with devices/system/cpu and
                  devices/system/node; links out of the folder are not followed
   an archive     of such a folder: tar, or tar with gzip, bzip2 or zstd
@@ -58,7 +59,12 @@ The JSON and YAML are input for --machine again.
                  order and be left out: there is then one of each, and 4Gi a CPU.
 
 On another machine this makes an archive:
-  tar czf sys.tgz /sys/devices/system/node /sys/devices/system/cpu
+  cp -r --parents /sys/devices/system/node /sys/devices/system/cpu /proc/meminfo copy
+  tar czf sys.tgz copy
+cp says of a few files that they cannot be read; none of them is looked at. Given
+/sys itself, tar says of every file that it shrank, and ends with an error: such an
+archive is read as well, but lacks the total memory, of which tar makes an empty
+file, so the memory of the NUMA nodes together is taken for it.
 
 In the picture "0/8" is a core with the CPUs 0 and 8 as its threads, and
 "0/64 1/65 .. 63/127 (64 cores)" are cores whose numbers all grow by the same step.`,
@@ -66,7 +72,7 @@ In the picture "0/8" is a core with the CPUs 0 and 8 as its threads, and
   podslice machine --machine amd-epyc-9654-nps4
   podslice machine --machine "2 sockets, 2 nodes each, 16 cores, 2 threads, 256Gi" -o yaml
   podslice machine --machine sys.tgz -o json`,
-		Args: cobra.NoArgs,
+		Args: byFlag("--machine"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := readMachine(cmd, from)
 			if err != nil {
@@ -74,7 +80,7 @@ In the picture "0/8" is a core with the CPUs 0 and 8 as its threads, and
 			}
 			switch output {
 			case "picture":
-				return drawMachine(cmd.OutOrStdout(), m, newPainter(noColor, cmd.OutOrStdout()))
+				return drawMachine(cmd.OutOrStdout(), m, newPainter(noColor(cmd), cmd.OutOrStdout()))
 			case "json":
 				_, err = cmd.OutOrStdout().Write(m.JSON())
 			case "yaml":
@@ -86,7 +92,6 @@ In the picture "0/8" is a core with the CPUs 0 and 8 as its threads, and
 		},
 	}
 	machineFlag(cmd, &from, "the `machine` to show instead of this one")
-	cmd.Flags().BoolVar(&noColor, "no-color", false, "use no bold headings, as with NO_COLOR in the environment")
 	cmd.Flags().StringVarP(&output, "output", "o", "picture", "`format` of the output: picture, json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"picture", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd

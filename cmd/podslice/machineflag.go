@@ -29,7 +29,13 @@ func readMachine(cmd *cobra.Command, from string) (machine.Machine, error) {
 	if from == "" {
 		from = thisMachine
 	}
-	m, notes, err := source.Read(from)
+	read := source.Read
+	if from == "-" {
+		read = func(string) (machine.Machine, []string, error) {
+			return source.ReadFrom("standard input", cmd.InOrStdin())
+		}
+	}
+	m, notes, err := read(from)
 	for _, note := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "podslice: note:", plain(note))
 	}

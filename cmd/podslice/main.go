@@ -30,6 +30,9 @@ const (
 	wrong = 2 // something is wrong with what was looked at
 )
 
+// noColorFlag is a flag of all commands.
+const noColorFlag = "no-color"
+
 // errWrong ends a command with the exit code wrong; what is wrong has been said.
 var errWrong = errors.New("something is wrong")
 
@@ -41,8 +44,9 @@ func main() {
 }
 
 // run runs one command line and returns the exit code.
-func run(args []string, out, errOut io.Writer) int {
-	root := newRoot()
+func run(args []string, out, errOut io.Writer) int { return runRoot(newRoot(), args, out, errOut) }
+
+func runRoot(root *cobra.Command, args []string, out, errOut io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
@@ -67,11 +71,17 @@ func newRoot() *cobra.Command {
 		Short:         "Look into the resource managers of a node",
 		Long:          "podslice looks into what the kubelet's CPU and memory manager have given to pods,\ntells what they would give to others, and checks their configuration.\n\nExit codes: 0 all is well, 1 wrong use or input, 2 something is wrong.",
 		Example:       "  podslice plan -f pods.yaml --machine machine.json\n  podslice state show /var/lib/kubelet\n  podslice state verify /var/lib/kubelet\n  podslice validate --config config.yaml --machine machine.json",
-		Args:          cobra.NoArgs,
+		Args:          onlyCommands,
 		RunE:          help,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       fmt.Sprintf("%s for Kubernetes %s", podslice.Version, kubernetes),
+
+		PersistentPreRunE: checkFlags,
 	}
+	root.SetVersionTemplate("podslice {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().Bool(noColorFlag, false, "use no colours and no bold text, as with NO_COLOR in the environment")
 	if strings.HasPrefix(filepath.Base(invokedAs), "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl podslice"}
 	}
@@ -79,9 +89,9 @@ func newRoot() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version, and the release of Kubernetes that it is for",
 		Example: "  podslice version",
-		Args:    cobra.NoArgs,
+		Args:    byFlag(""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "podslice %s for Kubernetes %s\n", podslice.Version, kubernetes)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "podslice %s\n", root.Version)
 			return err
 		},
 	})

@@ -69,8 +69,11 @@ Exit codes: 0 all pods are admitted, 1 wrong use or input, 2 some are refused.`,
   podslice plan -f pods.yaml --machine machine.json --explain
   podslice plan -f pods.yaml --machine machine.json --config config.yaml --state /var/lib/kubelet -o picture
   podslice plan -f pods.yaml --machine "2 sockets, 1 node each, 8 cores, 2 threads, 64Gi" -o json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
+		Args: byFlag("-f"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.noColor = noColor(cmd)
+			return flags.run(cmd)
+		},
 	}
 	f := cmd.Flags()
 	f.StringArrayVarP(&flags.files, "filename", "f", nil, "a `file` with pods, or - for standard input; may be repeated")
@@ -79,7 +82,6 @@ Exit codes: 0 all pods are admitted, 1 wrong use or input, 2 some are refused.`,
 	f.StringVar(&flags.state, "state", "", "begin with the state files in a `folder`")
 	f.BoolVar(&flags.explain, "explain", false, "add the hints of each resource, the merged hint and the runner-up")
 	f.BoolVar(&flags.strict, "strict", false, "take unknown fields of the manifests and the configuration for errors")
-	f.BoolVar(&flags.noColor, "no-color", false, "use no colours, as with NO_COLOR in the environment")
 	f.StringVarP(&flags.output, "output", "o", "table", "`format` of the output: "+strings.Join(planFormats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(planFormats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd

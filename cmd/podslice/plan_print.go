@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/plan"
 )
@@ -55,6 +57,12 @@ func (w *keepsError) Write(text []byte) (int, error) {
 
 // painter colours text on a terminal. Colours repeat what the text says.
 type painter struct{ on bool }
+
+// noColor is the flag --no-color.
+func noColor(cmd *cobra.Command) bool {
+	on, _ := cmd.Flags().GetBool(noColorFlag) // every command has it
+	return on
+}
 
 // newPainter paints unless the flag --no-color or the environment forbids it, or
 // nobody looks.
@@ -211,23 +219,28 @@ func writeRefused(out io.Writer, r plan.Report, color painter) {
 		if !p.Admitted {
 			fmt.Fprintf(out, "\n%s\n  %s\n", color.paint(red, fmt.Sprintf("%s %s refused: %s", groupName(group), are, p.Reason)), plain(p.Message))
 		}
-		var notes []string
-		of := map[string][]string{}
-		for _, c := range p.Containers {
-			for _, note := range c.Notes {
-				if of[note] == nil {
-					notes = append(notes, note)
-				}
-				of[note] = append(of[note], plain(c.Name))
+		writeNotes(out, p)
+	}
+}
+
+// writeNotes writes what containers do not get, the same of several once.
+func writeNotes(out io.Writer, p plan.PodReport) {
+	names := map[string][]string{}
+	var notes []string
+	for _, c := range p.Containers {
+		for _, note := range c.Notes {
+			if names[note] == nil {
+				notes = append(notes, note)
 			}
+			names[note] = append(names[note], plain(c.Name))
 		}
-		for _, note := range notes {
-			what := "container " + of[note][0]
-			if len(of[note]) > 1 {
-				what = "each of the containers " + strings.Join(of[note], ", ")
-			}
-			fmt.Fprintf(out, "\n%s: %s %s\n", plain(p.Namespace+"/"+p.Name), what, note)
+	}
+	for _, note := range notes {
+		what := "container"
+		if len(names[note]) > 1 {
+			what = "containers"
 		}
+		fmt.Fprintf(out, "\n%s: %s %s: %s\n", plain(p.Namespace+"/"+p.Name), what, strings.Join(names[note], ", "), note)
 	}
 }
 

@@ -158,7 +158,7 @@ func newVerdict(list []state.Finding) verdict {
 	v := verdict{Wrong: state.Wrong(list), Findings: []explained{}}
 	v.Notes = len(list) - v.Wrong
 	for _, f := range list {
-		v.Findings = append(v.Findings, explained{f, f.Rule.Meaning()})
+		v.Findings = append(v.Findings, explained{f, f.Meaning()})
 	}
 	return v
 }

@@ -33,7 +33,10 @@ both files, since one helps to repair the other, and the machine, without which
 CPUs that no part of a file knows of stay unknown. Where two pods have the same
 CPUs, the first by UID keeps them, or the one named with --keep. Pods that are
 dropped from a file go on running, and are given other CPUs or memory when the
-kubelet starts.`,
+kubelet starts.
+
+The exit code is 0 when the files are right, and when what is wrong was corrected or
+told; "podslice state verify" has 2 for files that something is wrong with.`,
 		Example: `  podslice state repair /var/lib/kubelet
   podslice state repair /var/lib/kubelet --to repaired --machine machine.json
   podslice state repair /var/lib/kubelet --write --keep uid-web -o json`,

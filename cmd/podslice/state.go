@@ -26,15 +26,15 @@ them: a folder that has them, or the files by name.`,
   podslice state verify /var/lib/kubelet --for 1.36
   podslice state diff yesterday /var/lib/kubelet
   podslice state repair /var/lib/kubelet --to repaired`,
-		Args: cobra.NoArgs,
+		Args: onlyCommands,
 		RunE: help,
 	}
 	cmd.AddCommand(newShow(), newVerify(), newDiff(), newRepair())
 	return cmd
 }
 
-// help is what a command does that only has others. With NoArgs, it makes of a
-// command that is not known an error.
+// help is what a command does that only has others. With onlyCommands, it makes of
+// a command that is not known an error.
 func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 func newShow() *cobra.Command {
@@ -66,7 +66,7 @@ shared pool; it is "-" where the files do not tell.`,
 type againstFlags struct{ machine, config, release string }
 
 func (f *againstFlags) register(cmd *cobra.Command, release bool) {
-	machineFlag(cmd, &f.machine, "hold it against a `machine`, see \"podslice machine\"; / is this one")
+	machineFlag(cmd, &f.machine, "hold it against a `machine`, see \"podslice machine\", instead of none; / is this one")
 	cmd.Flags().StringVar(&f.config, "config", "", "hold it against the KubeletConfiguration in a `file`")
 	if release {
 		cmd.Flags().StringVar(&f.release, "for", "", "tell what upstream's kubelet of a `release` would refuse: "+strings.Join(state.Releases(), ", "))
@@ -83,7 +83,7 @@ func (f *againstFlags) register(cmd *cobra.Command, release bool) {
 }
 
 func (f *againstFlags) load(cmd *cobra.Command) (a state.Against, err error) {
-	a.Release, a.ConfigFile = f.release, f.config
+	a.Release = f.release
 	if f.machine != "" {
 		m, err := readMachine(cmd, f.machine)
 		if err != nil {
@@ -92,9 +92,10 @@ func (f *againstFlags) load(cmd *cobra.Command) (a state.Against, err error) {
 		a.Machine = &m
 	}
 	if f.config != "" {
-		if a.Config, err = state.LoadConfig(f.config); err != nil {
+		if a.Config, err = readConfig(cmd, f.config); err != nil {
 			return a, err
 		}
+		a.ConfigFile = a.Config.File
 	}
 	return a, a.Validate()
 }
@@ -148,10 +149,13 @@ func newDiff() *cobra.Command {
 		Use:   "diff BEFORE AFTER",
 		Short: "Tell what two states have different for each pod and container",
 		Long: `Tell what two states have different for each pod and container: two folders, or
-two files. How it is written does not matter, only what is on record.`,
+two files. How it is written does not matter, only what is on record.
+
+The exit code is 0 whether or not there are differences; -o json writes [] when there
+are none.`,
 		Example: `  podslice state diff yesterday today
   podslice state diff yesterday/cpu_manager_state today/cpu_manager_state -o json`,
-		Args: cobra.ExactArgs(2),
+		Args: two("the state before and after"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			before, err := state.Read(args[0])
 			if err != nil {

@@ -36,7 +36,7 @@ cannot read at all gives 1. Flags of the kubelet that override the file are not
 known here.`,
 		Example: `  podslice validate --config config.yaml --machine machine.json
   podslice validate --config config.yaml --machine machine.json --strict -o json`,
-		Args: cobra.NoArgs,
+		Args: byFlag("--config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := readConfig(cmd, config)
 			if err != nil {

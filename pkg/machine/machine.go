@@ -14,10 +14,16 @@ import (
 const (
 	// MaxCPU is the highest CPU ID.
 	MaxCPU = 1<<16 - 1
-	// MaxNode is the highest NUMA node ID: the kubelet's masks have 64 bits.
-	MaxNode = 63
-	// maxID bounds the IDs of cores, sockets and caches. The kernel has them as
-	// int and prints -1 for an ID it does not know.
+	// MaxNodes is how many NUMA nodes there may be, which is Linux' own limit.
+	MaxNodes = 1 << 10
+	// MaxManagedNode is the highest NUMA node ID that all of the kubelet's managers
+	// can take: its masks have 64 bits. Machines have higher ones: on some of POWER
+	// the memory of accelerators is on the nodes 252 to 255. What does not work there
+	// is for the managers to say.
+	MaxManagedNode = 63
+	// maxID bounds the IDs of nodes, cores, sockets and caches. The kernel has them
+	// as int and prints -1 for an ID it does not know; without NUMA nodes, cAdvisor
+	// gives out the sockets' IDs for those of nodes.
 	maxID = 1<<31 - 1
 	// maxBytes bounds amounts of memory. Kubernetes' quantities read a little more
 	// than this without rounding.
@@ -192,10 +198,13 @@ func (m Machine) validateNodes() (map[int]bool, error) {
 	if m.Capacity != 0 && m.Capacity == m.ofNodes() {
 		return nil, fmt.Errorf("the machine's %d bytes of memory are the sum of the NUMA nodes', and must not be told", m.Capacity)
 	}
+	if len(m.Nodes) > MaxNodes {
+		return nil, fmt.Errorf("the machine has %d NUMA nodes, at most %d are supported", len(m.Nodes), MaxNodes)
+	}
 	for i, n := range m.Nodes {
 		switch {
-		case n.ID < 0 || n.ID > MaxNode:
-			return nil, fmt.Errorf("NUMA node %d is outside the supported range 0-%d", n.ID, MaxNode)
+		case n.ID < 0 || n.ID > maxID:
+			return nil, fmt.Errorf("NUMA node %d is outside the supported range 0-%d", n.ID, maxID)
 		case ids[n.ID]:
 			return nil, fmt.Errorf("NUMA node %d is listed twice", n.ID)
 		case n.ID < previous:

@@ -119,7 +119,8 @@ func compareText(a, b int) int { return cmp.Compare(strconv.Itoa(a), strconv.Ito
 // last-level cache is the first that is listed with it above level 2 or, where
 // none is, the first of its node. A cache that is all of one node's cannot be
 // another node's: reports without the kernel's cache IDs have 0 everywhere, and
-// then such a cache gets the lowest ID that is free.
+// then such a cache gets the lowest ID that is free. Caches of one ID are one; if
+// their sizes differ, it has none.
 func FromMachineInfo(name string, info *cadvisorapi.MachineInfo) (Machine, error) {
 	m, err := fromMachineInfo(info)
 	if err != nil {
@@ -150,7 +151,7 @@ func fromMachineInfo(info *cadvisorapi.MachineInfo) (Machine, error) {
 			cache := NoCache
 			if found, ok := lastLevel(core.UncoreCaches, ofNode[i]); ok {
 				if size, known := sizes[found.Id]; known && size != found.Size {
-					return Machine{}, fmt.Errorf("cache %d has %d bytes for one core and %d for another", found.Id, size, found.Size)
+					found.Size = 0
 				}
 				cache, sizes[found.Id] = found.Id, found.Size
 			}

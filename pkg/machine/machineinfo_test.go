@@ -105,6 +105,18 @@ caches: [{ids: 0-1, size: 1Mi}]`)
 	require.Equal(t, m, back)
 }
 
+// TestCacheSizes has two caches of one ID, which are one to the kubelet.
+func TestCacheSizes(t *testing.T) {
+	m := mustParse(t, hybrid)
+	info := m.MachineInfo()
+	info.Topology[0].Cores[0].UncoreCaches[0].Size = 1
+	back, err := FromMachineInfo(m.Name, info)
+	require.NoError(t, err)
+	m.Caches[0].Size = 0
+	m.Description, m.Sources = "", nil
+	require.Equal(t, m, back)
+}
+
 func TestRoundTrip(t *testing.T) {
 	m := mustParse(t, hybrid)
 	requireSame(t, m)
@@ -126,9 +138,8 @@ func TestFromMachineInfoErrors(t *testing.T) {
 		"node twice": {func(i *cadvisorapi.MachineInfo) { i.Topology[1].Id = 1 }, "NUMA node 1 is listed twice"},
 		"two nodes": {func(i *cadvisorapi.MachineInfo) { i.Topology[2].Cores[0].SocketID = 0 },
 			"core 0 of socket 0 has CPU 0 on NUMA node 1 with cache 0 and CPU 30 on NUMA node 5 with no cache"},
-		"cache sizes": {func(i *cadvisorapi.MachineInfo) { i.Topology[0].Cores[0].UncoreCaches[0].Size = 1 }, "cache 0 has 1 bytes for one core and 4194304 for another"},
-		"page size":   {func(i *cadvisorapi.MachineInfo) { i.Topology[0].HugePages[0].PageSize = 1 << 60 }, "hugepages of 1152921504606846976 KiB"},
-		"distances":   {func(i *cadvisorapi.MachineInfo) { i.Topology[1].Distances = []uint64{10} }, "NUMA node 12 has 1 distances, the machine has 3 nodes"},
+		"page size": {func(i *cadvisorapi.MachineInfo) { i.Topology[0].HugePages[0].PageSize = 1 << 60 }, "hugepages of 1152921504606846976 KiB"},
+		"distances": {func(i *cadvisorapi.MachineInfo) { i.Topology[1].Distances = []uint64{10} }, "NUMA node 12 has 1 distances, the machine has 3 nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			info := mustParse(t, hybrid).MachineInfo()

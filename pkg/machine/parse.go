@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podslice/podslice/pkg/mistyped"
 	amount "github.com/podslice/podslice/pkg/quantity"
 )
 
@@ -82,6 +83,9 @@ func parse(data []byte) (Machine, error) {
 	}
 	var d document
 	if err := yaml.UnmarshalStrict(data, &d); err != nil {
+		if document, bad := yaml.YAMLToJSON(data); bad == nil {
+			err = mistyped.ExplainLoose(err, document, &d)
+		}
 		return Machine{}, err
 	}
 	if d.Name == "" {
@@ -160,13 +164,13 @@ func parseRow(line text) ([]uint64, error) {
 		}
 		count := 1
 		if repeated {
-			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > MaxNode+1 {
-				return nil, fmt.Errorf("%q: %q is not a count from 1 to %d", field, times, MaxNode+1)
+			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > MaxNodes {
+				return nil, fmt.Errorf("%q: %q is not a count from 1 to %d", field, times, MaxNodes)
 			}
 		}
 		row = append(row, slices.Repeat([]uint64{distance}, count)...)
-		if len(row) > MaxNode+1 {
-			return nil, fmt.Errorf("more than %d numbers", MaxNode+1)
+		if len(row) > MaxNodes {
+			return nil, fmt.Errorf("more than %d numbers", MaxNodes)
 		}
 	}
 	return row, nil

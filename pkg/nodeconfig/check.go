@@ -14,6 +14,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 // Validate lists everything about the managers that would keep a kubelet with
@@ -26,7 +27,7 @@ func (c *Config) Validate(m machine.Machine) []Finding {
 	found = append(found, c.adviseGates()...)
 	found = append(found, c.adviseTopology(n)...)
 	found = append(found, c.adviseCPUs(n)...)
-	found = append(found, c.adviseMemory()...)
+	found = append(found, c.adviseMemory(n)...)
 	order := map[Severity]int{Error: 0, Warning: 1, Note: 2}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
 	return found
@@ -55,12 +56,12 @@ func (c *Config) checkKubelet() (found Findings) {
 		from         []string
 	}{{"topologyManagerPolicy", k.TopologyManagerPolicy, topologyPolicies}, {"topologyManagerScope", k.TopologyManagerScope, topologyScopes}} {
 		if !slices.Contains(choice.from, choice.value) {
-			found.refuse(choice.field, nearest(choice.value, slices.Values(choice.from)), "it is %q, but must be one of %q", choice.value, choice.from)
+			found.refuse(choice.field, nearest.Name(choice.value, slices.Values(choice.from)), "it is %q, but must be one of %q", choice.value, choice.from)
 		}
 	}
 	if k.ReservedSystemCPUs != "" {
 		if _, err := parseCPUs(k.ReservedSystemCPUs); err != nil {
-			found.refuse("reservedSystemCPUs", "", "%q is no list of CPUs: %v", k.ReservedSystemCPUs, err)
+			found.refuse("reservedSystemCPUs", listFix(k.ReservedSystemCPUs), "%q is no list of CPUs such as %q%s", k.ReservedSystemCPUs, "0-3,8", inWords(err))
 		}
 		for _, cgroup := range []struct{ field, value string }{{"systemReservedCgroup", k.SystemReservedCgroup}, {"kubeReservedCgroup", k.KubeReservedCgroup}} {
 			if cgroup.value != "" {
@@ -93,7 +94,7 @@ func (c *Config) checkEnforcement() (found Findings) {
 			found.refuse(field, "remove it", "%q is there already", name)
 			continue
 		case !slices.Contains(known, name):
-			found.refuse(field, orRemove(nearest(name, slices.Values(known))), "it is %q, but must be one of %q", name, known)
+			found.refuse(field, orRemove(nearest.Name(name, slices.Values(known))), "it is %q, but must be one of %q", name, known)
 			continue
 		case name == none:
 			if len(k.EnforceNodeAllocatable) > 1 {

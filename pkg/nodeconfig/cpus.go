@@ -12,10 +12,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 var cpuPolicies = []string{cpuplan.PolicyNone, cpuplan.PolicyStatic}
@@ -42,7 +44,7 @@ func (c *Config) configureCPUs(n *Node, kept reserves) (found Findings) {
 		found.refuse(cpuOptions, "cpuManagerPolicy: static, or no options", "cpuManagerPolicy is none, which takes no options, but has %s", and(slices.Sorted(maps.Keys(k.CPUManagerPolicyOptions))))
 		return found
 	default:
-		found.refuse("cpuManagerPolicy", nearest(k.CPUManagerPolicy, slices.Values(cpuPolicies)), "it is %q, but must be one of %q", k.CPUManagerPolicy, cpuPolicies)
+		found.refuse("cpuManagerPolicy", nearest.Name(k.CPUManagerPolicy, slices.Values(cpuPolicies)), "it is %q, but must be one of %q", k.CPUManagerPolicy, cpuPolicies)
 		return found
 	}
 	if period := configuration.ReconcilePeriod; period <= 0 {
@@ -93,7 +95,7 @@ func (c *Config) checkCPUOptions(configuration cpuplan.Configuration, n *Node) (
 		}
 		// As if all gates were on, so that what is wrong apart from them is told, too.
 		if _, err := cpuplan.ParseOptions(map[string]string{name: values[name]}, true, true); err != nil {
-			found.refuse(field, `"true" or "false"`, "%v", err)
+			found.refuse(field, boolFix(values[name]), "%v", err)
 			continue
 		}
 		for _, other := range good {
@@ -125,7 +127,7 @@ func (c *Config) checkCPUOptions(configuration cpuplan.Configuration, n *Node) (
 func cpuOptionFix(name string, configuration cpuplan.Configuration) string {
 	switch {
 	case cpuplan.CheckOption(name, true, true) != nil:
-		return orRemove(nearest(name, slices.Values(cpuplan.OptionNames())))
+		return orRemove(nearest.Name(name, slices.Values(cpuplan.OptionNames())))
 	case cpuplan.CheckOption(name, configuration.Alpha, true) != nil:
 		return fmt.Sprintf("featureGates.%s: true", CPUOptionsAlpha)
 	}
@@ -139,21 +141,7 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 		found.warn("cpuManagerReconcilePeriod", "the period that is meant", "it is 0, which the kubelet takes for %s", defaultReconcilePeriod)
 	}
 	if reserved, err := parseCPUs(k.ReservedSystemCPUs); err == nil && !reserved.IsEmpty() {
-		var sum resource.Quantity
-		var named []string
-		for _, list := range []struct {
-			field  string
-			values map[string]string
-		}{{"kubeReserved.cpu", k.KubeReserved}, {"systemReserved.cpu", k.SystemReserved}} {
-			if q, err := reservedQuantity("cpu", list.values["cpu"]); err == nil {
-				sum.Add(q)
-				named = append(named, fmt.Sprintf("%s %s", list.field, list.values["cpu"]))
-			}
-		}
-		if len(named) > 0 && sum.CmpInt64(int64(reserved.Size())) != 0 {
-			found.warn("reservedSystemCPUs", fmt.Sprintf("a list of %d CPUs, or no cpu in kubeReserved and systemReserved", (sum.MilliValue()+999)/1000),
-				"%q are %d CPUs, and take the place of %s, which come to %s", reserved, reserved.Size(), and(named), sum.String())
-		}
+		found = append(found, c.adviseReserved(reserved)...)
 		if k.CPUManagerPolicy == cpuplan.PolicyNone {
 			found.note("reservedSystemCPUs", "cpuManagerPolicy is none: as many CPUs are not allocatable, but pods run on these ones, too")
 		}
@@ -172,8 +160,57 @@ func (c *Config) adviseCPUs(n *Node) (found Findings) {
 		reserved := n.CPUs.Reserved()
 		found.warn(c.reservedField(), "reservedSystemCPUs: "+strconv.Quote(all.Siblings(reserved).String()), "reserved are CPUs %s, which are no whole cores: under %s nobody gets %s", reserved, cpuplan.OptionFullPCPUsOnly, free.Difference(whole))
 	}
+	if reserved := n.CPUs.Reserved(); !options.FullPCPUsOnly && !free.IsEmpty() {
+		if halves := all.Siblings(reserved).Difference(reserved); !halves.IsEmpty() {
+			found.note(c.reservedField(), "reserved are CPUs %s; pods get %s, which share their cores with them", reserved, halves)
+		}
+	}
 	found = append(found, uselessCPUOptions(n.Machine, options, n)...)
 	return found
+}
+
+// adviseReserved holds the list of reserved CPUs against the amounts that it takes
+// the place of. A list of as many CPUs as policy static would make of the amounts is
+// as it was meant.
+func (c *Config) adviseReserved(reserved cpuset.CPUSet) (found Findings) {
+	var sum resource.Quantity
+	var named, fields []string
+	for _, list := range []struct {
+		field  string
+		values map[string]string
+	}{{"kubeReserved", c.Kubelet.KubeReserved}, {"systemReserved", c.Kubelet.SystemReserved}} {
+		if q, err := reservedQuantity("cpu", list.values["cpu"]); err == nil {
+			sum.Add(q)
+			named = append(named, fmt.Sprintf("%s.cpu %s", list.field, list.values["cpu"]))
+			fields = append(fields, list.field)
+		}
+	}
+	if len(named) == 0 {
+		return found
+	}
+	what := fmt.Sprintf("the list names %s, and takes the place of %s", many(reserved.Size(), "CPU"), and(named))
+	if len(named) > 1 {
+		what += fmt.Sprintf(", which come to %s", sum.String())
+	}
+	switch whole := int((sum.MilliValue() + 999) / 1000); {
+	case whole != reserved.Size():
+		fix := fmt.Sprintf("no cpu in %s", and(fields))
+		if whole > 0 {
+			fix = fmt.Sprintf("a list of %s, or %s", many(whole, "CPU"), fix)
+		}
+		found.warn("reservedSystemCPUs", fix, "%s", what)
+	case sum.MilliValue()%1000 != 0:
+		found.note("reservedSystemCPUs", "%s, rounded up", what)
+	}
+	return found
+}
+
+// many counts things in words: "1 CPU", "2 CPUs".
+func many(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // uselessCPUOptions are those without effect on the machine.

@@ -2,12 +2,7 @@
 
 package nodeconfig
 
-import (
-	"fmt"
-	"iter"
-	"slices"
-	"strings"
-)
+import "fmt"
 
 // Severity is how bad a finding is.
 type Severity string
@@ -62,45 +57,4 @@ func (f *Findings) orElse(field string, err error) {
 	if len(*f) == 0 {
 		f.refuse(field, "", "%v", err)
 	}
-}
-
-// nearest is the name that was probably meant, or "" if none is near.
-func nearest(name string, names iter.Seq[string]) string {
-	if len(name) > 100 { // nobody meant that
-		return ""
-	}
-	best, least := "", 1+len(name)/4
-	for _, other := range slices.Sorted(names) {
-		d := edits(name, other)
-		if len(name) > 3 && strings.HasPrefix(other, name) {
-			d = min(d, 1)
-		}
-		if d < least {
-			best, least = other, d
-		}
-	}
-	return best
-}
-
-// edits is how many letters must be put in, taken out or replaced to make one
-// text of the other; upper and lower case are the same.
-func edits(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

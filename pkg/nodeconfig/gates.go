@@ -12,6 +12,7 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 // Names of the feature gates that decide what the managers do.
@@ -93,7 +94,7 @@ func newGates(set map[string]bool) (Gates, Findings) {
 		g, ok := known[name]
 		switch on := set[name]; {
 		case !ok:
-			refuse(name, orRemove(nearest(name, maps.Keys(known))), "the kubelet knows no feature gate of this name")
+			refuse(name, orRemove(nearest.Name(name, maps.Keys(known))), "the kubelet knows no feature gate of this name")
 		case g.locked && on != g.initial:
 			refuse(name, fmt.Sprint(g.initial), "it is %t, but the gate is locked to %t", on, g.initial)
 		case g.maturity == "pre-alpha":
@@ -105,14 +106,51 @@ func newGates(set map[string]bool) (Gates, Findings) {
 	if len(found) > 0 {
 		return gates, found
 	}
+	// What was switched off is told once, with all that needs it: most of that is on
+	// by default, and in no configuration.
+	needers := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		for _, need := range known[name].needs {
-			if gates[name] && !gates[need] {
-				refuse(name, fmt.Sprintf("%s: true, or %s: false", need, name), "%s is on, but needs %s, which is off", name, need)
+			if !gates[name] || gates[need] {
+				continue
 			}
+			if _, given := set[need]; given {
+				needers[need] = append(needers[need], name)
+				continue
+			}
+			refuse(name, fmt.Sprintf("%s: true, or %s: false", need, name), "%s is on, but needs %s, which is off", name, need)
 		}
 	}
+	for _, need := range slices.Sorted(maps.Keys(needers)) {
+		names := needers[need]
+		off := strings.Join(names, ": false, ") + ": false"
+		refuse(need, fmt.Sprintf("true, or with it %s", off), "it is false, but %s", needing(names, set))
+	}
 	return gates, found
+}
+
+// needing says that gates which are on need another.
+func needing(names []string, set map[string]bool) string {
+	var given, byDefault []string
+	for _, name := range names {
+		if set[name] {
+			given = append(given, name)
+		} else {
+			byDefault = append(byDefault, name)
+		}
+	}
+	verb := "needs it"
+	if len(names) > 1 {
+		verb = "need it"
+	}
+	var texts []string
+	if len(given) > 0 {
+		texts = append(texts, and(given))
+	}
+	if len(byDefault) > 0 {
+		texts = append(texts, "by default "+and(byDefault))
+	}
+	return strings.Join(texts, ", and ") + " " + verb
 }
 
 // adviseGates finds gates that do not do what they seem to.

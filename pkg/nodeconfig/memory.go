@@ -13,7 +13,9 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 var memoryPolicies = []string{memplan.PolicyNone, memplan.PolicyStatic}
@@ -34,7 +36,11 @@ func (c *Config) configureMemory(n *Node, kept reserves) (found Findings) {
 		return nil
 	}
 	if !slices.Contains(memoryPolicies, k.MemoryManagerPolicy) {
-		found.refuse("memoryManagerPolicy", nearest(k.MemoryManagerPolicy, slices.Values(memoryPolicies)), "it is %q, but must be one of %q: %v", k.MemoryManagerPolicy, memoryPolicies, err)
+		found.refuse("memoryManagerPolicy", nearest.Name(k.MemoryManagerPolicy, slices.Values(memoryPolicies)), "it is %q, but must be one of %q: %v", k.MemoryManagerPolicy, memoryPolicies, err)
+		return found
+	}
+	if outside(n.Machine) != nil {
+		found.refuse("memoryManagerPolicy", memplan.PolicyNone, "the memory manager cannot read the machine: %v", err)
 		return found
 	}
 	right := suggest(configuration, specs)
@@ -197,9 +203,20 @@ func entry(node int, memory resource.Quantity) string {
 }
 
 // adviseMemory finds what the memory manager would not do.
-func (c *Config) adviseMemory() (found Findings) {
+func (c *Config) adviseMemory(n *Node) (found Findings) {
 	if k := &c.Kubelet; k.MemoryManagerPolicy == memplan.PolicyNone && len(k.ReservedMemory) > 0 {
 		found.warn("reservedMemory", "memoryManagerPolicy: Static, or no reservedMemory", "memoryManagerPolicy is None, which does not look at it")
+	}
+	if n.CPUs == nil || n.Topology.Policy.Strictness() != placement.SingleNUMANode {
+		return found
+	}
+	// What asks for memory there is refused, or goes to another node.
+	for id := range n.Memory.Nodes().All() {
+		capacity, _ := n.Memory.Capacity(id, memplan.Ordinary)
+		cpus := n.CPUTopology.OnNodes(numa.SetOf(id)).Intersection(n.CPUs.Allocatable())
+		if capacity.Allocatable == 0 && capacity.Reserved > 0 && !cpus.IsEmpty() {
+			found.note("reservedMemory", "all memory of NUMA node %d is reserved: under %s no pod that asks for memory gets its CPUs %s", id, placement.SingleNUMANode, cpus)
+		}
 	}
 	return found
 }

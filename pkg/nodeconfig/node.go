@@ -94,18 +94,33 @@ func (c *Config) on(m machine.Machine) (*Node, Findings) {
 	n.Allocatable[v1.ResourcePods] = *resource.NewQuantity(int64(n.MaxPods), resource.DecimalSI)
 
 	read, err := topology.Discover(klog.Logger{}, info)
-	if err == nil {
-		n.CPUTopology, err = read.Plan()
-	}
 	if err != nil {
 		found.refuse("", "", "the managers cannot read the machine: %v", err)
 		return n, found
 	}
 	found = append(found, c.configureTopology(n)...)
-	found = append(found, c.configureCPUs(n, kept)...)
+	if n.CPUTopology, err = c.cpus(read); err != nil {
+		found.refuse("cpuManagerPolicy", cpuplan.PolicyNone, "the CPU manager cannot read the machine: %v", err)
+	} else {
+		found = append(found, c.configureCPUs(n, kept)...)
+	}
 	found = append(found, c.configureMemory(n, kept)...)
 	found = append(found, c.checkCapacity(n, kept)...)
 	return n, found
+}
+
+// cpus is the machine's CPUs. Under policy none the CPU manager does not look at
+// where they are, so that nothing there is wrong.
+func (c *Config) cpus(read *topology.CPUTopology) (*cpuplan.Topology, error) {
+	plan, err := read.Plan()
+	if err == nil || c.Kubelet.CPUManagerPolicy != cpuplan.PolicyNone {
+		return plan, err
+	}
+	anywhere := topology.CPUDetails{}
+	for id := range read.CPUDetails {
+		anywhere[id] = topology.CPUInfo{CoreID: id}
+	}
+	return (&topology.CPUTopology{CPUDetails: anywhere}).Plan()
 }
 
 // checkCapacity fails for more that is kept than the machine has.

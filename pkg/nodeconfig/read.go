@@ -20,6 +20,8 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podslice/podslice/pkg/mistyped"
+	"github.com/podslice/podslice/pkg/nearest"
 	"github.com/podslice/podslice/pkg/quantity"
 )
 
@@ -135,7 +137,7 @@ func (c *Config) decode(text []byte) error {
 		return errors.New("it is no mapping of fields, or its kind or apiVersion is no text")
 	}
 	if err != nil {
-		return explain(err)
+		return explain(err, text)
 	}
 	read, ok := object.(*kubeletconfig.KubeletConfiguration)
 	if !ok {
@@ -161,11 +163,9 @@ func (c *Config) decode(text []byte) error {
 // checkAmounts fails for amounts of reservedMemory that cannot be read, or that
 // take the decoder for ever; it does not name the field.
 func checkAmounts(text []byte) error {
-	if !json.Valid(text) {
-		var err error
-		if text, err = yaml.YAMLToJSON(text); err != nil {
-			return nil // the decoder tells it
-		}
+	text, err := toJSON(text)
+	if err != nil {
+		return nil // the decoder tells it
 	}
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &fields) != nil || fields["reservedMemory"] == nil {
@@ -207,7 +207,7 @@ var (
 
 func (c *Config) overlookError(text string) {
 	if m := unknownField.FindStringSubmatch(text); m != nil {
-		c.Overlooked.warn(m[1], orRemove(nearest(m[1], fieldNames)), "the kubelet knows no such field and ignores it")
+		c.Overlooked.warn(m[1], orRemove(nearest.Name(m[1], fieldNames)), "the kubelet knows no such field and ignores it")
 		return
 	}
 	if m := doubleField.FindStringSubmatch(text); m != nil {
@@ -232,19 +232,22 @@ func fieldNames(yield func(string) bool) {
 	}
 }
 
-// otherType is what the decoder says of a value of another type than the field's.
-var otherType = regexp.MustCompile(`cannot unmarshal (\S+) into Go struct field \S*?\.(\S+) of type (\S+)$`)
-
 // explain says what the decoders mean, where they do not say it well.
-func explain(err error) error {
-	if m := otherType.FindStringSubmatch(err.Error()); m != nil {
-		advice := ""
-		if m[3] == "string" && (m[1] == "bool" || m[1] == "number") {
-			advice = "; put it in quotes"
+func explain(err error, text []byte) error {
+	if document, err2 := toJSON(text); err2 == nil {
+		if better := mistyped.Explain(err, document, &kubeletconfig.KubeletConfiguration{}); better.Error() != err.Error() {
+			return better
 		}
-		return fmt.Errorf("%s: a value is a %s, but must be of type %s%s", m[2], m[1], m[3], advice)
 	}
 	return fmt.Errorf("it cannot be read as a KubeletConfiguration: %w", err)
+}
+
+// toJSON is YAML or JSON as JSON.
+func toJSON(text []byte) ([]byte, error) {
+	if json.Valid(text) {
+		return text, nil
+	}
+	return yaml.YAMLToJSON(text)
 }
 
 // documents counts the YAML documents that say something.

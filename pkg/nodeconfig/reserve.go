@@ -155,7 +155,7 @@ func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserv
 		for _, name := range slices.Sorted(maps.Keys(list.values)) {
 			amount, err := reservedQuantity(name, list.values[name])
 			if err != nil {
-				found.refuse(list.field+"."+name, "", "%v", err)
+				found.refuse(list.field+"."+name, amountFix(list.values[name]), "%v", err)
 				r.unknown[v1.ResourceName(name)] = true
 				continue
 			}
@@ -165,13 +165,39 @@ func (c *Config) reserves(m machine.Machine, capacity v1.ResourceList) (r reserv
 	for _, signal := range slices.Sorted(maps.Keys(k.EvictionHard)) {
 		kept, err := evictionQuantity(signal, k.EvictionHard[signal], capacity[v1.ResourceMemory])
 		if err != nil {
-			found.refuse("evictionHard["+signal+"]", "", "%v", err)
+			found.refuse("evictionHard["+signal+"]", amountFix(k.EvictionHard[signal]), "%v", err)
 			r.unknown[v1.ResourceMemory] = r.unknown[v1.ResourceMemory] || signal == memoryAvailable
 		} else if signal == memoryAvailable && kept != nil {
 			r.eviction = v1.ResourceList{v1.ResourceMemory: *kept}
 		}
 	}
 	return r, found
+}
+
+// amountFix is the amounts that were probably meant by one with a unit that there is
+// not: 500MB is 500M, or 500Mi.
+func amountFix(text string) string {
+	trimmed := strings.TrimSpace(text)
+	number := strings.TrimRight(trimmed, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+	unit := strings.ToLower(strings.TrimSpace(trimmed[len(number):]))
+	number = strings.TrimSpace(number)
+	var fixes []string
+	switch unit {
+	case "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib", "ki", "mi", "gi", "ti":
+		binary := strings.ToUpper(unit[:1]) + "i"
+		fixes = append(fixes, number+binary)
+		if !strings.Contains(unit, "i") {
+			fixes = append(fixes, number+strings.ReplaceAll(strings.ToUpper(unit[:1]), "K", "k"))
+		}
+	case "b", "byte", "bytes", "":
+		fixes = append(fixes, number)
+	}
+	for _, fix := range fixes {
+		if _, err := quantity.Parse(fix); err != nil || fix == text {
+			return ""
+		}
+	}
+	return strings.Join(fixes, " or ")
 }
 
 // reservedQuantity reads one value of kubeReserved or systemReserved.
@@ -234,6 +260,32 @@ func (c *Config) ReservedSystemCPUs() (cpuplan.Set, error) {
 		return cpuplan.Set{}, fmt.Errorf("reservedSystemCPUs: %q is no list of CPUs: %w", c.Kubelet.ReservedSystemCPUs, err)
 	}
 	return cpuplan.NewSet(cpus.UnsortedList()...), nil
+}
+
+// inWords is an error of parseCPUs, unless it is of Go's about a number.
+func inWords(err error) string {
+	var number *strconv.NumError
+	if errors.As(err, &number) || strings.Contains(err.Error(), "strconv.") {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+// listFix is the list of CPUs that was probably meant: without blanks and without
+// what stands before or behind nothing.
+func listFix(text string) string {
+	var parts []string
+	for one := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' || r == '\n' }) {
+		if strings.HasPrefix(one, "-") || strings.HasSuffix(one, "-") {
+			return "" // a range without its end can be any
+		}
+		parts = append(parts, one)
+	}
+	cpus, err := parseCPUs(strings.Join(parts, ","))
+	if err != nil || cpus.IsEmpty() {
+		return ""
+	}
+	return quoted(cpus)
 }
 
 // parseCPUs reads a list of CPUs as the kubelet does, except that it does not make

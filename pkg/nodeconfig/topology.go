@@ -7,10 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
+	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 var (
@@ -45,18 +48,18 @@ func (c *Config) configureTopology(n *Node) (found Findings) {
 			continue
 		}
 		if _, err := placement.ParseOptions(one, true); err != nil {
-			found.refuse(topologyOptions+"."+name, "", "%v", err)
+			found.refuse(topologyOptions+"."+name, topologyValueFix(name, one[name], len(ids)), "%v", err)
 		} else {
 			maps.Copy(good, one)
 		}
 	}
 	options, _ := placement.ParseOptions(good, true)
+	if err := outside(n.Machine); err != nil {
+		found.refuse("topologyManagerPolicy", string(placement.None), "%v", err)
+		return found
+	}
 	if err := options.CheckNodes(ids, rows); err != nil {
-		field := "topologyManagerPolicy"
-		if option := options.NeedsDistances(); option != "" {
-			field = topologyOptions + "." + option
-		}
-		found.refuse(field, "", "%v", err)
+		found.refuse(topologyOptions+"."+options.NeedsDistances(), "", "%v", err)
 	}
 	if err := options.CheckCount(len(ids)); err != nil {
 		found.refuse(topologyOptions+"."+placement.OptionMaxNodes, strconv.Quote(strconv.Itoa(len(ids))), "%v", err)
@@ -65,11 +68,43 @@ func (c *Config) configureTopology(n *Node) (found Findings) {
 	return found
 }
 
+// outside says which of the machine's NUMA nodes the managers cannot have in their
+// masks.
+func outside(m machine.Machine) error {
+	ids, rows := nodesOf(m)
+	return placement.PolicyOptions{}.CheckNodes(ids, rows)
+}
+
 func topologyOptionFix(name string) string {
 	if placement.CheckOption(name, true) != nil {
-		return orRemove(nearest(name, slices.Values(placement.OptionNames())))
+		return orRemove(nearest.Name(name, slices.Values(placement.OptionNames())))
 	}
 	return fmt.Sprintf("featureGates.%s: true", TopologyOptionsAlpha)
+}
+
+// topologyValueFix is a value of an option that would be right in the place of one
+// that is not, on a machine with so many NUMA nodes.
+func topologyValueFix(name, value string, nodes int) string {
+	if name == placement.OptionMaxNodes {
+		return strconv.Quote(strconv.Itoa(max(nodes, upstreamMaxNodes)))
+	}
+	for _, right := range []string{"true", "false"} {
+		if _, err := placement.ParseOptions(map[string]string{name: right}, true); err != nil {
+			return "" // the error lists the values
+		}
+	}
+	return boolFix(value)
+}
+
+// boolFix is what somebody meant who wrote something else than true or false.
+func boolFix(value string) string {
+	switch strings.ToLower(strings.TrimSpace(value)) {
+	case "yes", "y", "on", "enable", "enabled", "true":
+		return `"true"`
+	case "no", "n", "off", "disable", "disabled", "false":
+		return `"false"`
+	}
+	return `"true" or "false"`
 }
 
 // upstreamMaxNodes is how many NUMA nodes Kubernetes' own topology manager takes
@@ -94,7 +129,7 @@ func (c *Config) adviseTopology(n *Node) (found Findings) {
 	if k.CPUManagerPolicy == cpuplan.PolicyNone && k.MemoryManagerPolicy == memplan.PolicyNone {
 		found.note("topologyManagerPolicy", "it is %s, but cpuManagerPolicy is none and memoryManagerPolicy is None: only devices are aligned", k.TopologyManagerPolicy)
 	}
-	if nodes := len(n.Machine.Nodes); nodes > upstreamMaxNodes && k.TopologyManagerPolicyOptions[placement.OptionMaxNodes] == "" {
+	if nodes := len(n.Machine.Nodes); nodes > upstreamMaxNodes && outside(n.Machine) == nil && k.TopologyManagerPolicyOptions[placement.OptionMaxNodes] == "" {
 		found.note(topologyOptions+"."+placement.OptionMaxNodes, "the machine has %d NUMA nodes: Kubernetes' own kubelet does not start on more than %d unless this option allows it; podslice does", nodes, upstreamMaxNodes)
 	}
 	useless := func(option, format string, args ...any) {

@@ -4,7 +4,6 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -81,8 +80,8 @@ func (n Node) Given(pod *v1.Pod) Given {
 			Nodes:           memory.BoundTo(asksMemory, c.Name),
 			Memory:          memory.Containers[c.Name],
 			Quota:           n.containerQuota(pod, c, isolation[c.Name] == podplan.IsolatedContainer, q, known),
-			Notes:           n.notes(pod, asked, is, cpus, memory),
 		}
+		given.Notes = n.notes(asked, is, given)
 		if given.CPUIsolation != podplan.IsolatedHost {
 			given.CPUs = cpus.Containers[c.Name]
 			given.Aligned = n.alignment(given.CPUs, given.Nodes)
@@ -94,55 +93,38 @@ func (n Node) Given(pod *v1.Pod) Given {
 
 // notes say why the container gets nothing for itself, if one could think that it
 // does.
-func (n Node) notes(pod *v1.Pod, asked podplan.Pod, c podplan.Container, cpus cpuplan.Record, memory memplan.PodRecord) []string {
-	var notes []string
-	say := func(what string, reason podplan.Ineligibility) {
-		text := fmt.Sprintf("gets no %s of its own although its request equals its limit: %s", what, reason.Explain())
-		if reason == podplan.PodNotGuaranteed {
-			text += unequal(pod.Spec.Resources)
-		}
-		notes = append(notes, text)
+func (n Node) notes(asked podplan.Pod, c podplan.Container, given GivenContainer) []string {
+	if asked.Budget == nil {
+		return nil
 	}
-	noCPUs, lacksCPUs := asked.IneligibleForCPUs(c, n.whole())
-	noMemory, lacksMemory := asked.IneligibleForMemory(c)
-	lacksCPUs = lacksCPUs && n.CPUs != nil && cpus.Containers[c.Name].IsEmpty()
-	lacksMemory = lacksMemory && n.StaticMemory && len(memory.Containers[c.Name]) == 0
+	const equal = ", although the requests equal the limits: "
+	cpu, memory := "", ""
+	if n.CPUs != nil && given.CPUIsolation != podplan.IsolatedContainer {
+		reason, found := asked.IneligibleForCPUs(c, n.whole())
+		switch {
+		case found:
+			cpu = reason.Explain(*asked.Budget)
+		case asked.Managed && c.Guaranteed && c.MilliCPU > 1000 && c.MilliCPU%1000 != 0:
+			cpu = fmt.Sprintf("%dm is not a whole number of CPUs", c.MilliCPU)
+		}
+	}
+	if reason, found := asked.IneligibleForMemory(c); found && n.StaticMemory && given.MemoryIsolation != podplan.IsolatedContainer {
+		memory = reason.Explain(*asked.Budget)
+	}
 	switch {
-	case lacksCPUs && lacksMemory && noCPUs == noMemory:
-		say("CPUs and memory", noCPUs)
-	default:
-		if lacksCPUs {
-			say("CPUs", noCPUs)
-		}
-		if lacksMemory {
-			say("memory", noMemory)
-		}
+	case cpu == "" && memory == "":
+		return nil
+	case cpu == memory:
+		return []string{"no exclusive CPUs and no exclusive memory" + equal + cpu}
 	}
-	if n.CPUs != nil && asked.Budget != nil && asked.Managed && c.Guaranteed && c.MilliCPU%1000 != 0 {
-		notes = append(notes, fmt.Sprintf("gets no CPUs of its own although its request equals its limit: %dm are not a whole number of CPUs", c.MilliCPU))
+	var notes []string
+	if cpu != "" {
+		notes = append(notes, "no exclusive CPUs, although the CPU request equals the limit: "+cpu)
+	}
+	if memory != "" {
+		notes = append(notes, "no exclusive memory"+equal+memory)
 	}
 	return notes
-}
-
-// unequal says of which resources the budget's request is not its limit.
-func unequal(budget *v1.ResourceRequirements) string {
-	var texts []string
-	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		request, requested := budget.Requests[name]
-		limit, limited := budget.Limits[name]
-		switch {
-		case requested && limited && request.Cmp(limit) != 0:
-			texts = append(texts, fmt.Sprintf("%s %s of at most %s", name, request.String(), limit.String()))
-		case requested && !limited:
-			texts = append(texts, fmt.Sprintf("%s has no limit", name))
-		case !requested:
-			texts = append(texts, fmt.Sprintf("%s has no request", name))
-		}
-	}
-	if len(texts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(texts, ", ") + ")"
 }
 
 func (n Node) alignment(cpus cpuplan.Set, memory numa.Set) Alignment {

@@ -4,12 +4,14 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/nodeconfig"
 )
@@ -67,12 +69,41 @@ func AmountsOf(list v1.ResourceList) Amounts {
 }
 
 // Assumed is the configuration of a plan for which none is given: the managers for
-// pods with a budget at work, one core and 1Gi reserved. It is a
-// KubeletConfiguration in YAML.
+// pods with a budget at work, as far as they work on the machine, one core and 1Gi
+// reserved, or less of a small one's memory. It is a KubeletConfiguration in YAML.
 func Assumed(m machine.Machine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {%s: true, %s: true}\n", nodeconfig.PodLevelResources, nodeconfig.PodLevelResourceManagers)
-	b.WriteString("cpuManagerPolicy: static\nmemoryManagerPolicy: Static\ntopologyManagerPolicy: restricted\ntopologyManagerScope: pod\n")
+	cpus, memory, topology := cpuplan.PolicyStatic, memplan.PolicyNone, string(placement.Restricted)
+	eviction, reserved := 100, 1024 // Mi
+	for eviction > 0 && m.Memory() < uint64(2*reserved)<<20 {
+		eviction, reserved = eviction/2, reserved/2
+	}
+	reservation := ""
+	for _, n := range m.Nodes {
+		// Where no node has memory, as on a kernel without NUMA, none can be reserved.
+		ordinary := n.Memory
+		for _, h := range n.HugePages {
+			ordinary -= h.Pages * h.PageSize
+		}
+		if eviction > 0 && ordinary >= uint64(2*reserved)<<20 {
+			memory = memplan.PolicyStatic
+			reservation = fmt.Sprintf("reservedMemory: [{numaNode: %d, limits: {memory: %dMi}}]\n", n.ID, reserved)
+			break
+		}
+	}
+	for _, n := range m.Nodes {
+		if n.ID > machine.MaxManagedNode {
+			memory, reservation, topology = memplan.PolicyNone, "", string(placement.None)
+		}
+	}
+	if slices.ContainsFunc(m.CPUs, func(c machine.CPU) bool { return c.Node > machine.MaxManagedNode }) {
+		cpus = cpuplan.PolicyNone
+	}
+	fmt.Fprintf(&b, "cpuManagerPolicy: %s\nmemoryManagerPolicy: %s\ntopologyManagerPolicy: %s\n", cpus, memory, topology)
+	if topology != string(placement.None) {
+		b.WriteString("topologyManagerScope: pod\n")
+	}
 	if len(m.CPUs) > 0 {
 		var core []string
 		for _, c := range m.CPUs {
@@ -82,13 +113,10 @@ func Assumed(m machine.Machine) string {
 		}
 		fmt.Fprintf(&b, "reservedSystemCPUs: %q\n", strings.Join(core, ","))
 	}
-	const eviction, reserved = 100, 1024 // Mi
-	fmt.Fprintf(&b, "systemReserved: {memory: %dMi}\nevictionHard: {memory.available: %dMi}\n", reserved-eviction, eviction)
-	for _, n := range m.Nodes {
-		if n.Memory >= 2*reserved<<20 {
-			fmt.Fprintf(&b, "reservedMemory: [{numaNode: %d, limits: {memory: %dMi}}]\n", n.ID, reserved)
-			break
-		}
+	if eviction == 0 {
+		b.WriteString("evictionHard: {}\n") // of next to no memory nothing can be kept
+	} else {
+		fmt.Fprintf(&b, "systemReserved: {memory: %dMi}\nevictionHard: {memory.available: %dMi}\n", reserved-eviction, eviction)
 	}
-	return b.String()
+	return b.String() + reservation
 }

@@ -8,6 +8,7 @@ package quantity
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -31,7 +32,8 @@ func Parse(text string) (resource.Quantity, error) {
 	}
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
-		err = fmt.Errorf("want an amount such as 500m, 2 or 16Gi: %w", err)
+		// The library tells a regular expression.
+		err = errors.New("want an amount such as 500m, 2 or 16Gi")
 	}
 	return q, err
 }

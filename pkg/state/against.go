@@ -32,18 +32,6 @@ type Against struct {
 // Releases are those whose behaviour is known.
 func Releases() []string { return []string{"1.35", "1.36", "1.37"} }
 
-// LoadConfig reads a KubeletConfiguration in YAML or JSON.
-func LoadConfig(path string) (*nodeconfig.Config, error) {
-	c, err := nodeconfig.Load(path)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := c.ReservedSystemCPUs(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return c, nil
-}
-
 // readBounded reads a file, or what comes through a pipe.
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -62,6 +50,11 @@ func readBounded(path string) ([]byte, error) {
 func (a Against) Validate() error {
 	if a.Release != "" && !slices.Contains(Releases(), a.Release) {
 		return fmt.Errorf("the release is %q: known are %s", a.Release, strings.Join(Releases(), ", "))
+	}
+	if a.Config != nil {
+		if _, err := a.Config.ReservedSystemCPUs(); err != nil {
+			return fmt.Errorf("%s: %w", a.ConfigFile, err)
+		}
 	}
 	if a.Config != nil && a.Machine != nil {
 		if _, err := a.memory(); err != nil {
@@ -85,7 +78,7 @@ func (a Against) reserved() (cpuplan.Set, bool) {
 	if a.Config == nil || a.Config.Kubelet.ReservedSystemCPUs == "" {
 		return cpuplan.Set{}, false
 	}
-	set, _ := a.Config.ReservedSystemCPUs() // LoadConfig has read it
+	set, _ := a.Config.ReservedSystemCPUs() // Validate has read it
 	return set, true
 }
 

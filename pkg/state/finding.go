@@ -114,6 +114,23 @@ type Finding struct {
 	Pod       string `json:"pod,omitempty"`
 	Container string `json:"container,omitempty"`
 	Text      string `json:"text"`
+	// alone is set if the file has no other part that is sound.
+	alone bool
+}
+
+// Meaning is what the finding means for a node: that of its rule, but for a file that
+// has no other part to go by.
+func (f Finding) Meaning() string {
+	if !f.alone {
+		return f.Rule.Meaning()
+	}
+	switch f.Rule {
+	case BadChecksum:
+		return "it was damaged or edited by hand, and no part of the file is sound: upstream's kubelet does not start, podslice's keeps a copy of the file and believes nothing in it"
+	case Unreadable:
+		return "it is no JSON of a known version, and no part of the file is sound: upstream's kubelet does not start, podslice's keeps a copy of the file and begins anew"
+	}
+	return f.Rule.Meaning()
 }
 
 // String is the finding in one line.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/podslice/podslice/pkg/machine/source"
+	"github.com/podslice/podslice/pkg/nodeconfig"
 	"github.com/podslice/podslice/pkg/state/statetest"
 )
 
@@ -169,7 +170,7 @@ func FuzzAgainst(f *testing.F) {
 		if err == nil {
 			a.Machine = &m
 		}
-		config, err := LoadConfig(path)
+		config, err := nodeconfig.Load(path)
 		if err == nil {
 			a.Config = config
 		}

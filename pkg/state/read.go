@@ -103,6 +103,13 @@ func (f *file[T]) integrity() (list []Finding) {
 		}
 		list = append(list, l.list...)
 	}
+	sound := false
+	for _, p := range f.parts() {
+		sound = sound || p.sound()
+	}
+	for i := range list {
+		list[i].alone = !sound
+	}
 	if f.unknown != nil {
 		l := f.findings(nil)
 		l.add(NewerVersion, "", "", "%v", f.unknown)

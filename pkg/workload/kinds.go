@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/podslice/podslice/pkg/mistyped"
 	"github.com/podslice/podslice/pkg/quantity"
 )
 
@@ -203,7 +204,7 @@ func (o object) decode(into any) error {
 	}
 	strict, err := kjson.UnmarshalStrict(o.text, into)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.at, err)
+		return fmt.Errorf("%s: %w", o.at, mistyped.Explain(err, o.text, into))
 	}
 	if len(strict) > 0 && o.options.Strict {
 		texts := make([]string, len(strict))

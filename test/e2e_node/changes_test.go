@@ -62,20 +62,7 @@ func TestChangesOverLivePods(t *testing.T) {
 		if leftOut(change.smoke) {
 			continue
 		}
-		if !t.Run(change.name, func(t *testing.T) {
-			must(t, n.KillKubelet(ctx))
-			must(t, n.StartKubelet(ctx, change.config))
-			after := waitAll(t, n, pods)
-			for _, m := range pods {
-				old, now := before.Pod(m.NodeName), after.Pod(m.NodeName)
-				equal(t, m.Name+": UID", now.UID, old.UID)
-				equal(t, m.Name+": cpu.max", now.CPUMax, old.CPUMax)
-				equal(t, m.Name+": memory.max", now.MemoryMax, old.MemoryMax)
-				for _, c := range old.Containers {
-					equal(t, m.Name+": container "+c.Name, kernelSide(*named(t, now, c.Name)), kernelSide(c))
-				}
-			}
-		}) {
+		if !t.Run(change.name, func(t *testing.T) { restartOver(t, n, change.config, pods, before) }) {
 			return
 		}
 	}
@@ -92,6 +79,25 @@ func TestChangesOverLivePods(t *testing.T) {
 		must(t, err)
 		equal(t, "CPUs", parse(t, r.Pod(all.NodeName).CPUIDs).Size(), 22)
 	})
+}
+
+// restartOver kills the kubelet, starts it with a configuration over running pods,
+// and asserts that the kernel has the same of them as before.
+func restartOver(t *testing.T, n *node.Node, config node.Config, pods []node.Manifest, before *report.Report) *report.Report {
+	t.Helper()
+	must(t, n.KillKubelet(ctx))
+	must(t, n.StartKubelet(ctx, config))
+	after := waitAll(t, n, pods)
+	for _, m := range pods {
+		old, now := before.Pod(m.NodeName), after.Pod(m.NodeName)
+		equal(t, m.Name+": UID", now.UID, old.UID)
+		equal(t, m.Name+": cpu.max", now.CPUMax, old.CPUMax)
+		equal(t, m.Name+": memory.max", now.MemoryMax, old.MemoryMax)
+		for _, c := range old.Containers {
+			equal(t, m.Name+": container "+c.Name, kernelSide(*named(t, now, c.Name)), kernelSide(c))
+		}
+	}
+	return after
 }
 
 // waitAll waits until all pods run and the CPU manager has looked at them.

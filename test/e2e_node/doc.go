@@ -10,6 +10,6 @@
 //
 // The packages below this one are the tools: guest boots a machine, node runs a
 // kubelet on it, nodereport reads it, report shows it, witness and cpuwitness find
-// out who runs on exclusive CPUs, numamaps and pagewitness on which NUMA nodes
-// the pages of containers lie, podrun is `make run`.
+// out who runs on exclusive CPUs, numamaps and pagewitness on which NUMA nodes the
+// pages of containers lie, deviceplugin offers devices, podrun is `make run`.
 package e2enode

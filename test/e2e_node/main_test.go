@@ -58,7 +58,11 @@ func boot(out, kubelet string, shape guest.Shape) (*node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := node.Files(assets, out, node.Load{Kubelet: kubelet, Stock: os.Getenv("PODSLICE_STOCK")})
+	load := node.Load{Kubelet: kubelet, Stock: os.Getenv("PODSLICE_STOCK")}
+	if os.Getenv("PODSLICE_SUITE") != "" {
+		load.Programs = []string{node.SuiteProgram}
+	}
+	files, err := node.Files(assets, out, load)
 	if err != nil {
 		return nil, err
 	}

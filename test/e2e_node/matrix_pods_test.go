@@ -4,22 +4,35 @@
 
 package e2enode
 
+import "slices"
+
 // matrixRow is a pod and what must be read back of it. In want, a line for the
-// pod's cgroup is followed by one for each container, as matrixText writes them.
+// pod's cgroup is followed by one for each container, as matrixCase.text writes them.
 type matrixRow struct {
 	pod, want string
 }
 
-// matrixCase is a kubelet and the pods that it gets at once.
+// matrixCase is a machine, a kubelet, and the pods that it gets: at once, or each
+// when the one before it is known.
 type matrixCase struct {
-	name, policy, scope string
-	smoke               bool
-	rows                []matrixRow
+	name            string
+	machine         string // "": the usual one
+	policy, scope   string
+	cpuOptions      map[string]string
+	topologyOptions map[string]string
+	devices         []int // NUMA node of each device that a plugin offers
+	// counts are what CPUs are counted in beside CPUs: "core", "cache", "socket".
+	counts         []string
+	smoke, inOrder bool
+	rows           []matrixRow
 }
 
-// NUMA node 0 has 10 CPUs that can be given out and node 1 has 12. In whatever
+// On the usual machine NUMA node 0 has 10 CPUs that can be given out and node 1 has 12. In whatever
 // order the kubelet takes the pods of a case, they fit.
-var matrixCases = []matrixCase{
+var matrixCases = slices.Concat(usualCases, shapeCases, optionCases, deviceCases)
+
+// usualCases are those of the usual machine.
+var usualCases = []matrixCase{
 	{
 		name: "pod scope", policy: "single-numa-node", scope: "pod", smoke: true,
 		rows: []matrixRow{

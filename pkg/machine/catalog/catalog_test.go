@@ -119,5 +119,5 @@ func TestUnknown(t *testing.T) {
 // TestLimits keeps package machine, which has no kubelet packages, at what the
 // managers can take.
 func TestLimits(t *testing.T) {
-	require.Equal(t, numa.MaxNodes-1, machine.MaxNode)
+	require.Equal(t, numa.MaxNodes-1, machine.MaxManagedNode)
 }

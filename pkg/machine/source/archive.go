@@ -27,6 +27,9 @@ const (
 	maxKept     = 256 << 20
 	maxPath     = 1 << 10
 	maxLevels   = 32
+	// Of members that tell nothing, short ones are kept for hard links to them.
+	maxShort  = 4 << 10
+	maxShorts = 64 << 20
 )
 
 // unpacked is what a file has after the compression that its first bytes tell.
@@ -75,6 +78,7 @@ func readArchive(name string, text io.Reader) (*tree, error) {
 	limited := &io.LimitedReader{R: text, N: maxUnpacked}
 	archive := tar.NewReader(limited)
 	kept := 0
+	shorts := &shortFiles{files: map[string]*entry{}}
 	for members := 0; ; members++ {
 		header, err := archive.Next()
 		if limited.N <= 0 {
@@ -94,9 +98,15 @@ func readArchive(name string, text io.Reader) (*tree, error) {
 			return nil, fmt.Errorf("%s: member %q: %w", name, short(header.Name), err)
 		}
 		if !tells.MatchString(member) {
+			if err := shorts.keep(member, header, archive); err != nil {
+				return nil, fmt.Errorf("%s: member %q: %w", name, short(member), err)
+			}
 			continue
 		}
-		e, err := read(t, header, archive)
+		if len(member) > maxPath || strings.Count(member, "/") >= maxLevels {
+			return nil, fmt.Errorf("%s: member %q: its name has more than %d bytes or %d levels", name, short(member), maxPath, maxLevels)
+		}
+		e, err := read(t, shorts, header, archive)
 		if err != nil {
 			return nil, fmt.Errorf("%s: member %q: %w", name, member, err)
 		}
@@ -114,7 +124,7 @@ func readArchive(name string, text io.Reader) (*tree, error) {
 
 // tells is what is kept: the CPUs and their topology and caches, the nodes, and
 // /proc/meminfo.
-var tells = regexp.MustCompile(`(^|/)(cpu/online|cpu/cpu[0-9]+(/online|/topology(/.*)?|/cache(/.*)?)?|node/node[0-9]+(/(cpu[0-9]+|cpulist|cpumap|meminfo|distance|hugepages(/.*)?))?|proc/meminfo)$`)
+var tells = regexp.MustCompile(`(^|/)(cpu/online|cpu/cpu[0-9]+(/online|/node[0-9]+|/topology(/.*)?|/cache(/.*)?)?|node/node[0-9]+(/(cpu[0-9]+|cpulist|cpumap|meminfo|distance|hugepages(/.*)?))?|proc/meminfo)$`)
 
 // inside is a member's name without what leads nowhere. A leading slash is taken
 // away, as tar does.
@@ -124,15 +134,31 @@ func inside(name string) (string, error) {
 			return "", errors.New("its name leads out of the archive")
 		}
 	}
-	name = strings.TrimPrefix(path.Clean("/"+name), "/")
-	if len(name) > maxPath || strings.Count(name, "/") >= maxLevels {
-		return "", fmt.Errorf("its name has more than %d bytes or %d levels", maxPath, maxLevels)
+	return strings.TrimPrefix(path.Clean("/"+name), "/"), nil
+}
+
+// shortFiles are members that tell nothing themselves. Where equal files of a copy
+// were made links to one, that may be any.
+type shortFiles struct {
+	files map[string]*entry
+	size  int
+}
+
+func (s *shortFiles) keep(member string, header *tar.Header, archive io.Reader) error {
+	if header.Typeflag != tar.TypeReg || header.Size > maxText || len(member) > maxPath || s.size > maxShorts {
+		return nil
 	}
-	return name, nil
+	text, err := io.ReadAll(io.LimitReader(archive, maxText))
+	if text = bytes.TrimRight(text, "\x00"); err != nil || len(text) > maxShort {
+		return err
+	}
+	s.files[member] = &entry{text: bytes.Clone(text)}
+	s.size += len(member) + len(text) + 128 // or so, for the entry itself
+	return nil
 }
 
 // read is a member as an entry, or nil for what is neither file, folder nor link.
-func read(t *tree, header *tar.Header, archive io.Reader) (*entry, error) {
+func read(t *tree, shorts *shortFiles, header *tar.Header, archive io.Reader) (*entry, error) {
 	switch header.Typeflag {
 	case tar.TypeDir:
 		return newFolder(), nil
@@ -151,6 +177,9 @@ func read(t *tree, header *tar.Header, archive io.Reader) (*entry, error) {
 		target, err := inside(header.Linkname)
 		if err != nil {
 			return nil, fmt.Errorf("it is a link to %q: %w", short(header.Linkname), err)
+		}
+		if e := shorts.files[target]; e != nil {
+			return e, nil
 		}
 		e, err := t.get(target)
 		if err != nil || e.mode == fs.ModeDir {

@@ -133,7 +133,9 @@ const cpus = "top/sys/devices/system/cpu/"
 // TestArchiveLinks has copies in which equal files are links to one another.
 func TestArchiveLinks(t *testing.T) {
 	m, _, err := readFile("links.tar", bytes.NewReader(tarOf(t,
-		tar.Header{Typeflag: tar.TypeReg, Name: "/" + cpus + "cpu0/topology/core_id", Linkname: "0"},
+		tar.Header{Typeflag: tar.TypeReg, Name: "top/sys/kernel/zero", Linkname: "0\n\x00\x00"},
+		tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("round/", 300) + "and/round", Linkname: "0"},
+		tar.Header{Typeflag: tar.TypeLink, Name: "/" + cpus + "cpu0/topology/core_id", Linkname: "top/sys/kernel/zero"},
 		tar.Header{Typeflag: tar.TypeLink, Name: cpus + "cpu0/topology/physical_package_id", Linkname: cpus + "cpu0/topology/core_id"},
 		tar.Header{Typeflag: tar.TypeSymlink, Name: "./" + cpus + "cpu1/topology", Linkname: "../cpu0/topology"},
 		tar.Header{Typeflag: tar.TypeChar, Name: cpus + "cpu1/online", Devmajor: 1, Devminor: 5},
@@ -155,8 +157,8 @@ func TestHostileArchives(t *testing.T) {
 		"out":             {[]tar.Header{reg("../etc/passwd", "")}, `member "../etc/passwd": its name leads out of the archive`},
 		"out and in":      {[]tar.Header{reg("a/../../a", "")}, "leads out of the archive"},
 		"absolute":        {[]tar.Header{reg("/etc/passwd", "x")}, "no copy of /sys"},
-		"deep":            {[]tar.Header{reg(strings.Repeat("a/", 40)+"b", "")}, "more than 1024 bytes or 32 levels"},
-		"long":            {[]tar.Header{reg(strings.Repeat("a", 2000), "")}, "more than 1024 bytes or 32 levels"},
+		"deep":            {[]tar.Header{reg(strings.Repeat("a/", 40)+cpus+"online", "")}, "more than 1024 bytes or 32 levels"},
+		"long":            {[]tar.Header{reg(strings.Repeat("a", 2000)+"/"+cpus+"online", "")}, "more than 1024 bytes or 32 levels"},
 		"large":           {[]tar.Header{reg(cpus+"online", strings.Repeat("0,", maxText))}, "it is larger than 65536 bytes"},
 		"hard link out":   {[]tar.Header{{Typeflag: tar.TypeLink, Name: cpus + "online", Linkname: "../../etc/passwd"}}, `it is a link to "../../etc/passwd": its name leads out`},
 		"hard link ahead": {[]tar.Header{{Typeflag: tar.TypeLink, Name: cpus + "online", Linkname: "later"}}, `it is a link to "later", which is no file before it`},

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,8 +30,10 @@ type sys struct {
 
 	present, online cpuset.CPUSet
 	// books is whether this is a machine of IBM Z, where caches have no IDs, and
-	// where cAdvisor does without.
+	// where cAdvisor does without. cores are its cores, by the numbers that cAdvisor
+	// was told.
 	books bool
+	cores []bookCore
 	// withoutNodes is whether the kernel has no NUMA nodes.
 	withoutNodes bool
 	// wrong is the first file with what cAdvisor cannot read.
@@ -74,7 +77,16 @@ func (s *sys) GetNodesPaths() ([]string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, s.pathError(join(s.system, "node"), err)
 	}
-	s.withoutNodes = len(ids) == 0
+	if s.withoutNodes = len(ids) == 0; s.withoutNodes {
+		for _, cpu := range s.online.List() {
+			// A kernel with NUMA nodes has a link from each CPU to its node.
+			if links, err := list(s.files, s.cpuFolder(cpu), "node"); err == nil && len(links) > 0 {
+				s.wrong = fmt.Errorf("%s has no NUMA nodes, but CPU %d is on node %d: the copy is not whole",
+					s.label(join(s.system, "node")), cpu, links[0])
+				return nil, s.wrong
+			}
+		}
+	}
 	return paths(systemFolder+"/node/node", ids), nil
 }
 
@@ -129,21 +141,54 @@ func (s *sys) number(file string) (string, error) {
 	return text, nil
 }
 
-// GetCoreID is the number of a CPU's core.
-func (s *sys) GetCoreID(path string) (string, error) { return s.number(s.of(path, "topology/core_id")) }
+// bookCore is a core of IBM Z, where a socket has its number within a book, and a
+// book within a drawer.
+type bookCore struct{ drawer, book, socket, core string }
+
+// GetCoreID is the number of a CPU's core. On IBM Z cAdvisor tells cores of one
+// number apart by their books and drawers, but only where it runs on such a machine
+// itself, so it is told numbers that differ.
+func (s *sys) GetCoreID(path string) (string, error) {
+	id, err := s.number(s.of(path, "topology/core_id"))
+	if err != nil || !s.books {
+		return id, err
+	}
+	c := bookCore{core: id}
+	for _, part := range []struct {
+		file string
+		id   *string
+	}{{"drawer_id", &c.drawer}, {"book_id", &c.book}, {"physical_package_id", &c.socket}} {
+		if *part.id, err = s.text(s.of(path, "topology/"+part.file)); err != nil {
+			return "", err
+		}
+	}
+	i := slices.Index(s.cores, c)
+	if i < 0 {
+		i = len(s.cores)
+		s.cores = append(s.cores, c)
+	}
+	return strconv.Itoa(i), nil
+}
+
+// coreID is the machine's own number of a core that cAdvisor was told.
+func (s *sys) coreID(told int) int {
+	if !s.books {
+		return told
+	}
+	id, _ := strconv.Atoi(s.cores[told].core) // number has read it
+	return id
+}
 
 // GetCPUPhysicalPackageID is the number of a CPU's socket.
 func (s *sys) GetCPUPhysicalPackageID(path string) (string, error) {
 	return s.number(s.of(path, "topology/physical_package_id"))
 }
 
-// GetBookID is asked for on IBM Z only.
-func (s *sys) GetBookID(path string) (string, error) { return s.text(s.of(path, "topology/book_id")) }
+// GetBookID is asked for only where this runs on IBM Z. GetCoreID has looked at it.
+func (s *sys) GetBookID(string) (string, error) { return "", nil }
 
-// GetDrawerID is asked for on IBM Z only.
-func (s *sys) GetDrawerID(path string) (string, error) {
-	return s.text(s.of(path, "topology/drawer_id"))
-}
+// GetDrawerID is like GetBookID.
+func (s *sys) GetDrawerID(string) (string, error) { return "", nil }
 
 // GetMemInfo is a node's memory. cAdvisor goes on without.
 func (s *sys) GetMemInfo(path string) (string, error) {

@@ -21,8 +21,9 @@
 //
 // Copies come from elsewhere. Folders are read through os.Root, so links out of
 // them are not followed. Archives are unpacked into memory only, as far as they are
-// about CPUs and memory, with bounds on members, bytes, the length and depth of
-// names and the links on a path; a member whose name leads out ends it with an
-// error. Files that are no text, or larger than the kernel makes them, are errors,
-// too. Not read are hwloc's XML and archives with xz or zip; their errors say so.
+// about CPUs and memory, or what those are hard links to, with bounds on members,
+// bytes, the length and depth of names and the links on a path; a member whose name
+// leads out ends it with an error. Files that are no text, or larger than the kernel
+// makes them, are errors, too. Not read are hwloc's XML and archives with xz or zip;
+// their errors say so.
 package source

@@ -104,8 +104,8 @@ func readLine(line string) (machine.Machine, []string, error) {
 	}
 	allNodes := counts[sockets] * counts[nodes]
 	switch {
-	case allNodes > machine.MaxNode+1:
-		return fail("%d sockets with %d nodes each are %d NUMA nodes, at most %d are supported", counts[sockets], counts[nodes], allNodes, machine.MaxNode+1)
+	case allNodes > machine.MaxManagedNode+1:
+		return fail("%d sockets with %d nodes each are %d NUMA nodes, at most %d are supported", counts[sockets], counts[nodes], allNodes, machine.MaxManagedNode+1)
 	case counts[cores] > (machine.MaxCPU+1)/allNodes || counts[threads] > (machine.MaxCPU+1)/allNodes/counts[cores]:
 		return fail("%d nodes with %d cores of %d threads are more than the supported %d CPUs", allNodes, counts[cores], counts[threads], machine.MaxCPU+1)
 	}

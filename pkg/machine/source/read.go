@@ -11,11 +11,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/machine/catalog"
+	"github.com/podslice/podslice/pkg/nearest"
 )
 
 // Forms is what Read takes besides nothing, for the help of a flag and for errors.
@@ -51,10 +53,18 @@ func Read(from string) (machine.Machine, []string, error) {
 	case isLine(from):
 		return readLine(from)
 	case errors.Is(err, fs.ErrNotExist):
+		if near := nearest.Name(from, slices.Values(catalog.Names())); near != "" {
+			return machine.Machine{}, nil, fmt.Errorf("there is no file or folder %q, and no shipped machine of that name; did you mean %s?", from, near)
+		}
 		return machine.Machine{}, nil, fmt.Errorf("there is no file or folder %q, and no shipped machine of that name; there are %s. Want %s",
 			from, strings.Join(catalog.Names(), ", "), Forms)
 	}
 	return machine.Machine{}, nil, err
+}
+
+// ReadFrom is Read for what comes through a pipe; name is its name for errors.
+func ReadFrom(name string, text io.Reader) (machine.Machine, []string, error) {
+	return readFile(name, text)
 }
 
 // nameOf is what a machine is called that was read from a file or folder. A copy of
@@ -135,6 +145,7 @@ func readDocument(name string, file io.Reader) (machine.Machine, []string, error
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%s: %w", name, err)
 	}
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // as editors on Windows write
 	trimmed := bytes.TrimSpace(text)
 	switch {
 	case len(text) > maxDocument:
@@ -148,9 +159,23 @@ func readDocument(name string, file io.Reader) (machine.Machine, []string, error
 	case isReport(text):
 		return readReport(name, text)
 	}
+	if kind := kindOf(text); kind != "" {
+		return machine.Machine{}, nil, fmt.Errorf("%s is a %.40s, and no machine; want %s", name, kind, Forms)
+	}
 	m, err := machine.Parse(name, text)
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%w; want %s", err, Forms)
 	}
 	return noted(name, m, nil)
+}
+
+var kindLine = regexp.MustCompile(`(?m)^\s*"?kind"?:\s*"?([A-Za-z]+)`)
+
+// kindOf is the kind of an object of Kubernetes, which is often the wrong file of
+// several. No machine has one.
+func kindOf(text []byte) string {
+	if match := kindLine.FindSubmatch(text); match != nil && bytes.Contains(text, []byte("apiVersion")) {
+		return string(match[1])
+	}
+	return ""
 }

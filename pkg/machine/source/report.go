@@ -3,6 +3,7 @@
 package source
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/podslice/podslice/pkg/machine"
+	"github.com/podslice/podslice/pkg/mistyped"
 )
 
 // isReport is whether a document is cAdvisor's MachineInfo.
@@ -21,21 +23,28 @@ func isReport(text []byte) bool {
 		NumCores *json.RawMessage `json:"num_cores"`
 		Topology *json.RawMessage `json:"topology"`
 	}
-	return json.Unmarshal(text, &report) == nil && (report.NumCores != nil || report.Topology != nil)
+	// What is wrong behind it is for readReport to say.
+	return json.NewDecoder(bytes.NewReader(text)).Decode(&report) == nil && (report.NumCores != nil || report.Topology != nil)
 }
 
-// readReport reads cAdvisor's MachineInfo.
+// readReport reads cAdvisor's MachineInfo. Its other fields may be of any type: they
+// change from version to version.
 func readReport(file string, text []byte) (machine.Machine, []string, error) {
 	name := nameOf(file)
-	var info cadvisorapi.MachineInfo
-	if err := json.Unmarshal(text, &info); err != nil {
-		return machine.Machine{}, nil, fmt.Errorf("%s: cannot read cAdvisor's MachineInfo: %w", file, err)
+	var report struct {
+		NumCores       int                `json:"num_cores"`
+		MemoryCapacity uint64             `json:"memory_capacity"`
+		Topology       []cadvisorapi.Node `json:"topology"`
 	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return machine.Machine{}, nil, fmt.Errorf("%s: cannot read cAdvisor's MachineInfo: %w", file, mistyped.Explain(err, text, &report))
+	}
+	info := &cadvisorapi.MachineInfo{NumCores: report.NumCores, MemoryCapacity: report.MemoryCapacity, Topology: report.Topology}
 	var n notes
 	if !strings.Contains(string(text), `"socket_id"`) {
 		n.add("sockets", "%s tells no sockets (socket_id, by older versions of cAdvisor); all cores are on socket 0, as the kubelet would see it", name)
 	}
-	m, err := fromReport(name, &info, &n)
+	m, err := fromReport(name, info, &n)
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -55,7 +64,20 @@ func fromReport(name string, info *cadvisorapi.MachineInfo, n *notes) (machine.M
 	renumberCaches(name, info.Topology, n)
 	dropDistances(name, info.Topology, n)
 	dropHugePages(name, info.Topology, n)
-	return machine.FromMachineInfo(name, info)
+	m, err := machine.FromMachineInfo(name, info)
+	sizeless(name, m, info.Topology, n)
+	return m, err
+}
+
+// sizeless says which caches have lost their sizes.
+func sizeless(name string, m machine.Machine, nodes []cadvisorapi.Node, n *notes) {
+	for _, c := range m.Caches {
+		for _, told := range allCaches(nodes) {
+			if told.Id == c.ID && told.Level > 2 && told.Size != c.Size && c.Size == 0 {
+				n.add("cache sizes", "%s has caches of different sizes with the ID %d; the kubelet takes them for one", name, c.ID)
+			}
+		}
+	}
 }
 
 // free gives out numbers that are not in use.

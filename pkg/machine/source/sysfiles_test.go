@@ -51,13 +51,16 @@ func sysOf(t testing.TB, all machine.Machine, offline cpuset.CPUSet) sysFiles {
 		s.files[folder+"/topology/core_id"] = fmt.Sprintf("%d\n", c.Core)
 		s.files[folder+"/topology/physical_package_id"] = fmt.Sprintf("%d\n", c.Socket)
 	}
-	cores, caches := map[machine.CoreID][]int{}, map[int][]int{}
+	cores, sockets, caches := map[machine.CoreID][]int{}, map[int][]int{}, map[int][]int{}
 	for _, c := range online.CPUs {
 		cores[c.CoreID()] = append(cores[c.CoreID()], c.ID)
+		sockets[c.Socket] = append(sockets[c.Socket], c.ID)
 		caches[c.Cache] = append(caches[c.Cache], c.ID)
 	}
 	for _, c := range online.CPUs {
-		s.files[fmt.Sprintf("%s/cpu/cpu%d/topology/thread_siblings_list", system, c.ID)] = cpuset.New(cores[c.CoreID()]...).String() + "\n"
+		folder := fmt.Sprintf("%s/cpu/cpu%d/topology", system, c.ID)
+		s.files[folder+"/thread_siblings_list"] = cpuset.New(cores[c.CoreID()]...).String() + "\n"
+		s.files[folder+"/core_siblings"] = cpuMap(sockets[c.Socket]) + "\n"
 	}
 	sizes := map[int]uint64{}
 	for _, c := range online.Caches {

@@ -53,6 +53,9 @@ func readSys(name, file, separator string, files fs.FS) (machine.Machine, []stri
 	if err != nil {
 		return machine.Machine{}, nil, fmt.Errorf("%s: %w", file, err)
 	}
+	for _, core := range allCores(info.Topology) {
+		core.Id = s.coreID(core.Id)
+	}
 	if err := s.seen(info.Topology); err != nil {
 		return machine.Machine{}, nil, err
 	}
@@ -103,11 +106,10 @@ func (s *sys) text(file string) (string, error) {
 }
 
 func (s *sys) pathError(file string, err error) error {
-	op := "open"
 	if is, ok := err.(*fs.PathError); ok {
-		op, err = is.Op, is.Err
+		err = is.Err
 	}
-	return &fs.PathError{Op: op, Path: s.label(file), Err: err}
+	return &fs.PathError{Op: "open", Path: s.label(file), Err: err}
 }
 
 // cpuList is a file with a list like "0-3,8".
@@ -142,8 +144,14 @@ func (s *sys) look() error {
 		return fmt.Errorf("%s has CPU %d, the highest supported is %d", s.label(join(s.system, "cpu")), highest, machine.MaxCPU)
 	}
 	s.present = cpuset.New(ids...)
-	_, err = s.text(join(s.cpuFolder(ids[0]), "topology/book_id"))
-	s.books = err == nil
+	for _, id := range ids {
+		// CPUs that are offline have no topology.
+		if _, err := s.text(join(s.cpuFolder(id), "topology/core_id")); err == nil {
+			_, err = s.text(join(s.cpuFolder(id), "topology/book_id"))
+			s.books = err == nil
+			break
+		}
+	}
 	file := join(s.system, "cpu/online")
 	if _, err := fs.Stat(s.files, file); err == nil {
 		if s.online, err = s.cpuList(file); err != nil {
@@ -190,13 +198,15 @@ func (s *sys) memory(info *cadvisorapi.MachineInfo) error {
 		info.MemoryCapacity += node.Memory
 	}
 	ofNodes := info.MemoryCapacity
-	file, ok := meminfo(s.system)
-	if !ok {
-		return nil
+	text, file, ok := "", "", false
+	if file, ok = meminfo(s.system); ok {
+		text, _ = s.text(file) // an error is that there is no copy
 	}
-	text, err := s.text(file)
-	if err != nil || text == "" {
-		return nil // there is no copy, or only tar's, which takes files of /proc for empty
+	if text == "" { // as in copies of tar's, which takes files of /proc for empty
+		if ofNodes > 0 && !s.withoutNodes {
+			s.add("total", "%s tells no memory of the machine as a whole (/proc/meminfo); that of its NUMA nodes together is taken for it", s.name)
+		}
+		return nil
 	}
 	match := memTotal.FindStringSubmatch(text)
 	if match == nil {
@@ -214,8 +224,9 @@ func (s *sys) memory(info *cadvisorapi.MachineInfo) error {
 	return nil
 }
 
-// socketsAsNodes numbers the nodes that cAdvisor makes of sockets where the kernel
-// has no NUMA nodes, and says so.
+// socketsAsNodes says that cAdvisor makes nodes of sockets where the kernel has no
+// NUMA nodes. Those have the sockets' numbers, and others only where the kernel
+// does not know the socket.
 func (s *sys) socketsAsNodes(nodes []cadvisorapi.Node) {
 	if !s.withoutNodes {
 		return
@@ -227,10 +238,10 @@ func (s *sys) socketsAsNodes(nodes []cadvisorapi.Node) {
 	}
 	slices.SortFunc(nodes, func(a, b cadvisorapi.Node) int { return a.Id - b.Id })
 	for i, node := range nodes {
-		if node.Id < 0 || node.Id > machine.MaxNode {
+		if node.Id < 0 {
 			nodes[i].Id = numbers.take()
-			s.add("node numbers", "%s: as a NUMA node socket %d is called %d here; the kubelet's topology manager knows only the numbers 0 to %d",
-				s.name, node.Id, nodes[i].Id, machine.MaxNode)
+			s.add("node numbers", "%s: as a NUMA node socket %d is called %d here; with its own number only the policies none and None of the kubelet's managers work",
+				s.name, node.Id, nodes[i].Id)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // of random ones, and of what was read of their /sys.
 func TestWritten(t *testing.T) {
 	same := func(t *testing.T, m machine.Machine) {
-		for _, text := range [][]byte{m.YAML(), m.JSON()} {
+		for _, text := range [][]byte{m.YAML(), m.JSON(), append([]byte("\xef\xbb\xbf"), m.JSON()...)} {
 			again, _, err := readFile("written", bytes.NewReader(text))
 			require.NoError(t, err, "%s", text)
 			require.Equal(t, m, again)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,6 +108,11 @@ func (g *Guest) output(ctx context.Context, command string, stdin io.Reader) (st
 		return "", fmt.Errorf("guest command %q: exit status %d: %s", brief(command), r.ExitCode, strings.TrimSpace(r.Stderr+r.Stdout))
 	}
 	return r.Stdout, nil
+}
+
+// Dial connects to an address as the guest sees it, such as one of its loopback.
+func (g *Guest) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return g.client.DialContext(ctx, network, address)
 }
 
 // WriteFile writes a file on the guest in one piece, with its folder.

@@ -40,6 +40,9 @@ type Config struct {
 	ReservedCPUs    string
 	ReservedMemory  map[int]int64 // bytes by NUMA node; only for memory policy Static
 	ReconcilePeriod time.Duration // 0: the constant
+	// API has the kubelet register with the API server of StartAPIServer, and take
+	// pods from it beside those in its folder.
+	API bool
 }
 
 // Pinned is a configuration with both gates on and all three managers at work.
@@ -67,10 +70,10 @@ func (c Config) YAML() ([]byte, error) {
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"kind":       "KubeletConfiguration",
 
-		// A standalone kubelet that its own machine may ask everything.
+		// A kubelet that its own machine may ask everything.
 		"address":        "127.0.0.1",
 		"readOnlyPort":   10255,
-		"registerNode":   false,
+		"registerNode":   c.API,
 		"staticPodPath":  manifestFolder,
 		"authentication": map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
 		"authorization":  map[string]any{"mode": "AlwaysAllow"},

@@ -2,8 +2,8 @@
 
 // Package node runs a kubelet and a container runtime on an emulated machine.
 //
-// The kubelet is a standalone one: no API server, pods come from manifests in a
-// folder. Up starts the runtime and imports the images; StartKubelet starts a
+// The kubelet is a standalone one: pods come from manifests in a folder. Where a
+// test needs an API server, StartAPIServer starts one. Up starts the runtime and imports the images; StartKubelet starts a
 // kubelet with a configuration made from a Config; pods are added with AddPod
 // and read back with Report, which runs a reader on the guest (../nodereport).
 // A kubelet can be stopped, killed, and started again with another

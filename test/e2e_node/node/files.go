@@ -15,11 +15,15 @@ import (
 // Programs is the folder of the programs under test and of our own on the guest.
 const Programs = guest.DiskMount + "/bin"
 
+// Name is the node's.
+const Name = "node1"
+
 // Where other things are on the guest.
 const (
 	bin            = Programs
 	manifestFolder = "/etc/kubernetes/manifests"
 	kubeletConfig  = "/etc/kubernetes/kubelet.yaml"
+	kubeletFlags   = "/etc/kubernetes/kubelet.env"
 	kubeletLog     = "/var/log/kubelet.log"
 	stateFolder    = "/var/lib/kubelet"
 	// The kubelet that runs, a link to one of those in bin.
@@ -73,7 +77,7 @@ func Files(assets guest.Assets, out string, load Load) (map[string]string, error
 			files[filepath.Join(folder, name)] = filepath.Join(out, "bin", name)
 		}
 	}
-	place("bin", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "nodereport", "cpuwitness", "pagewitness")
+	place("bin", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "nodereport", "cpuwitness", "pagewitness", "deviceplugin")
 	place("bin", load.Programs...)
 	place("cni", "bridge", "host-local", "loopback")
 	for _, source := range files {
@@ -144,7 +148,8 @@ StandardError=append:` + runtimeLog + `
 Description=kubelet under test
 
 [Service]
-ExecStart=` + kubeletPath + ` --config=` + kubeletConfig + ` --hostname-override=node1 --v=4
+EnvironmentFile=-` + kubeletFlags + `
+ExecStart=` + kubeletPath + ` --config=` + kubeletConfig + ` --hostname-override=` + Name + ` --v=4 $KUBELET_FLAGS
 KillMode=process
 Restart=no
 StandardOutput=append:` + kubeletLog + `

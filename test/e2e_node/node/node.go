@@ -52,6 +52,13 @@ func (n *Node) StartKubelet(ctx context.Context, c Config) error {
 	if err := n.Guest.WriteFile(ctx, kubeletConfig, data, 0o644); err != nil {
 		return err
 	}
+	flags := ""
+	if c.API {
+		flags = "--kubeconfig=" + kubeconfig
+	}
+	if err := n.Guest.WriteFile(ctx, kubeletFlags, []byte("KUBELET_FLAGS="+flags+"\n"), 0o644); err != nil {
+		return err
+	}
 	return n.startKubelet(ctx)
 }
 
@@ -203,6 +210,8 @@ func (n *Node) Wipe(ctx context.Context) error {
 	}
 	_, err := n.Guest.Output(ctx, lines(
 		link(UnderTest),
+		stopDevices,
+		stopAPIServer,
 		"rm -rf "+manifestFolder+"/*",
 		bin+"/nodereport remove-pods",
 		// Volumes of pods are mounts.

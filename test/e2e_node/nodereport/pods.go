@@ -29,7 +29,7 @@ func read(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubelet's pods: %w", err)
 	}
-	resources, err := podResources(ctx)
+	resources, devices, err := podResources(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("podresources: %w", err)
 	}
@@ -41,7 +41,7 @@ func read(ctx context.Context) (*report.Report, error) {
 	for _, c := range containers {
 		pids[c.ID] = c.PID
 	}
-	r := &report.Report{Machine: machine, Pods: []report.Pod{}, States: readStates(stateFolder)}
+	r := &report.Report{Machine: machine, Pods: []report.Pod{}, Devices: devices, States: readStates(stateFolder)}
 	for i := range pods {
 		r.Pods = append(r.Pods, readPod(&pods[i], resources, pids))
 	}
@@ -68,17 +68,27 @@ func kubeletPods(ctx context.Context) ([]v1.Pod, error) {
 	return list.Items, nil
 }
 
-func podResources(ctx context.Context) ([]*podresources.PodResources, error) {
+// podResources asks the kubelet what its pods have, and which devices there are.
+func podResources(ctx context.Context) ([]*podresources.PodResources, map[string][]string, error) {
 	conn, err := connect(podResourcesSocket)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer conn.Close()
-	list, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	client := podresources.NewPodResourcesListerClient(conn)
+	list, err := client.List(ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return list.PodResources, nil
+	all, err := client.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	devices := map[string][]string{}
+	for _, d := range all.Devices {
+		devices[d.ResourceName] = append(devices[d.ResourceName], d.DeviceIds...)
+	}
+	return list.PodResources, devices, nil
 }
 
 // readPod joins what the kubelet says of a pod with its cgroup.
@@ -106,6 +116,9 @@ func readPod(pod *v1.Pod, resources []*podresources.PodResources, pids map[strin
 	}
 	for _, spec := range pod.Spec.Containers {
 		add(spec, report.App, pod.Status.ContainerStatuses)
+	}
+	for _, spec := range pod.Spec.EphemeralContainers {
+		add(v1.Container(spec.EphemeralContainerCommon), report.Ephemeral, pod.Status.EphemeralContainerStatuses)
 	}
 	p.Cgroup = podCgroup(p)
 	if p.Cgroup != "" {
@@ -153,6 +166,11 @@ func readContainer(name, kind string, statuses []v1.ContainerStatus, pod *podres
 	for _, r := range pod.GetContainers() {
 		if r.Name == name {
 			c.CPUIDs = list(r.GetCpuIds())
+			var devices []string
+			for _, d := range r.GetDevices() {
+				devices = append(devices, d.DeviceIds...)
+			}
+			c.DeviceIDs = report.JoinDevices(devices)
 		}
 	}
 	c.Isolation = isolation(pod, c)
@@ -164,11 +182,13 @@ func readContainer(name, kind string, statuses []v1.ContainerStatus, pod *podres
 
 // isolation derives a container's isolation level: CPUs of its own, or of its
 // pod, or none. A standard init container is not listed by podresources, so its
-// level is not known.
+// level is not known; an ephemeral container is not, either, and has none.
 func isolation(pod *podresources.PodResources, c report.Container) string {
 	switch {
 	case c.Kind == report.Init:
 		return ""
+	case c.Kind == report.Ephemeral:
+		return report.IsolationHost
 	case c.CPUIDs != "":
 		return report.IsolationContainer
 	case len(pod.GetCpuIds()) > 0:

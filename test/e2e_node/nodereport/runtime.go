@@ -76,6 +76,11 @@ func readProcess(c *report.Container, pid int) {
 			c.MemsAllowed = strings.TrimSpace(value)
 		}
 	}
+	for variable := range strings.SplitSeq(text(proc, "environ"), "\x00") {
+		if value, found := strings.CutPrefix(variable, report.DevicesVariable+"="); found {
+			c.Devices = value
+		}
+	}
 	cg := os.DirFS(filepath.Join(cgroupRoot, c.Cgroup))
 	c.CPUs, c.CPUsEffective = text(cg, "cpuset.cpus"), text(cg, "cpuset.cpus.effective")
 	c.Mems, c.MemsEffective = text(cg, "cpuset.mems"), text(cg, "cpuset.mems.effective")

@@ -9,12 +9,28 @@
 // follows from the kubelet's podresources API.
 package report
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// DevicesVariable is in the environment of a container that was given devices of
+// ../deviceplugin: their names, as JoinDevices writes them.
+const DevicesVariable = "PODSLICE_DEVICES"
+
+// JoinDevices writes names of devices in one order.
+func JoinDevices(names []string) string {
+	return strings.Join(slices.Sorted(slices.Values(names)), ",")
+}
 
 // Report is a node at one moment.
 type Report struct {
 	Machine Machine `json:"machine"`
 	Pods    []Pod   `json:"pods"`
+	// Devices are those that the kubelet knows of, by resource, as podresources
+	// lists them.
+	Devices map[string][]string `json:"devices,omitempty"`
 	// States are the managers' checkpoint files by name, without what is the
 	// same for every content (the checksum).
 	States map[string]json.RawMessage `json:"states,omitempty"`
@@ -62,6 +78,8 @@ const (
 	App     = "container"
 	Sidecar = "sidecar"
 	Init    = "init container"
+	// Ephemeral is a container that was added to a running pod.
+	Ephemeral = "ephemeral container"
 )
 
 // Isolation levels, in the words of KEP-5526.
@@ -82,7 +100,9 @@ type Container struct {
 	PID       int    `json:"pid,omitempty"`
 	Started   uint64 `json:"started,omitempty"` // of the process, in ticks since boot
 	Isolation string `json:"isolation"`
-	CPUIDs    string `json:"cpuIDs"` // podresources: its exclusive CPUs
+	CPUIDs    string `json:"cpuIDs"`              // podresources: its exclusive CPUs
+	DeviceIDs string `json:"deviceIDs,omitempty"` // podresources: its devices
+	Devices   string `json:"devices,omitempty"`   // DevicesVariable of the process
 
 	Cgroup          string `json:"cgroup,omitempty"`
 	CPUs            string `json:"cpusetCpus"`

@@ -24,7 +24,7 @@ const gates = "PodLevelResources=true,PodLevelResourceManagers=true"
 
 // On the guest.
 const (
-	binary  = node.Programs + "/e2e_node.test"
+	binary  = node.Programs + "/" + node.SuiteProgram
 	folder  = "/var/lib/suite"
 	output  = folder + "/output"
 	report  = folder + "/report.json"

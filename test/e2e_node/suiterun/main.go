@@ -75,7 +75,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	inputs, err := digest(o.machine(), o.kubelet, filepath.Join(o.out, "bin", "e2e_node.test"))
+	inputs, err := digest(o.machine(), o.kubelet, filepath.Join(o.out, "bin", node.SuiteProgram))
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func selectSpecs(ctx context.Context, o options) ([]suite.Spec, error) {
 	}
 	defer os.RemoveAll(dir)
 	report := filepath.Join(dir, "report.json")
-	cmd := exec.CommandContext(ctx, filepath.Join(o.out, "bin", "e2e_node.test"),
+	cmd := exec.CommandContext(ctx, filepath.Join(o.out, "bin", node.SuiteProgram),
 		"--ginkgo.dry-run", "--ginkgo.seed=1", "--ginkgo.json-report="+report, "--ginkgo.focus="+want)
 	cmd.Dir = dir
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -22,7 +22,7 @@ type ineligible struct {
 // tell logs and counts it. The pod is admitted, so nobody would know otherwise.
 func (i ineligible) tell() {
 	i.logger.Error(nil, "Container gets no exclusive CPUs although it asks for a whole number of them",
-		"asked", i.container.Asks(), "budget", i.budget.String(), "reason", i.reason, "because", i.reason.Explain())
+		"asked", i.container.Asks(), "budget", i.budget.String(), "reason", i.reason, "because", i.reason.Explain(i.budget))
 	topologymanager.CountIneligible(cpuplan.ResourceName, i.reason)
 }
 

@@ -24,7 +24,7 @@ type ineligible struct {
 // tell logs and counts it. The pod is admitted, so nobody would know otherwise.
 func (i ineligible) tell() {
 	i.logger.Error(nil, "Container gets no exclusive memory although its requests equal its limits",
-		"asked", i.container.Asks(), "budget", i.budget.String(), "reason", i.reason, "because", i.reason.Explain())
+		"asked", i.container.Asks(), "budget", i.budget.String(), "reason", i.reason, "because", i.reason.Explain(i.budget))
 	topologymanager.CountIneligible(metrics.ResourceManagerMemory, i.reason)
 }
 

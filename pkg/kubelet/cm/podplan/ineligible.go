@@ -30,13 +30,16 @@ func Ineligibilities() []Ineligibility {
 	return []Ineligibility{FeatureDisabled, PodNotGuaranteed, MemoryNotGuaranteed, FractionalBudget}
 }
 
-// Explain tells what is missing.
-func (i Ineligibility) Explain() string {
+// Explain tells what is missing; the budget is that of the pod.
+func (i Ineligibility) Explain(budget Budget) string {
 	switch i {
 	case FeatureDisabled:
 		return "the pod states a budget in .spec.resources, and the feature gate PodLevelResources or PodLevelResourceManagers is off"
 	case PodNotGuaranteed:
-		return "the requests in the pod's .spec.resources do not equal its limits"
+		if budget.Unequal == "" {
+			return "the pod's QoS class is not Guaranteed"
+		}
+		return "the requests in the pod's .spec.resources do not equal its limits: " + budget.Unequal
 	case MemoryNotGuaranteed:
 		return "in a pod with a budget the container's memory request has to equal its memory limit, too"
 	case FractionalBudget:

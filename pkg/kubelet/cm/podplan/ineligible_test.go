@@ -58,7 +58,7 @@ func TestIneligible(t *testing.T) {
 		}
 	}
 	for _, reason := range Ineligibilities() {
-		require.NotEqual(t, string(reason), reason.Explain())
+		require.NotEqual(t, string(reason), reason.Explain(Budget{}))
 	}
 }
 
@@ -66,4 +66,23 @@ func TestAsks(t *testing.T) {
 	p := read(t, on, same("cpu", "3500m", "memory", "8Gi", "hugepages-2Mi", "64Mi"), v1.Container{Name: "a", Resources: same("cpu", "2", "memory", "1Gi", "hugepages-2Mi", "64Mi")})
 	require.Equal(t, "cpu 2, hugepages-2Mi 64Mi, memory 1Gi", p.Containers[0].Asks())
 	require.Equal(t, "cpu 3500m, hugepages-2Mi 64Mi, memory 8Gi", p.Budget.String())
+}
+
+// TestUnequal: it is told which of CPU and memory makes the pod's requests differ.
+func TestUnequal(t *testing.T) {
+	for _, c := range []struct {
+		budget v1.ResourceRequirements
+		want   string
+	}{
+		{v1.ResourceRequirements{Requests: list("cpu", "8", "memory", "1Gi"), Limits: list("cpu", "8")}, "memory is requested (1Gi) and not limited"},
+		{v1.ResourceRequirements{Requests: list("cpu", "8"), Limits: list("cpu", "8")}, "memory is neither requested nor limited"},
+		{v1.ResourceRequirements{Requests: list("cpu", "2", "memory", "1Gi"), Limits: list("cpu", "4", "memory", "2Gi")},
+			"cpu is requested (2) as less than the limit (4), memory is requested (1Gi) as less than the limit (2Gi)"},
+		{v1.ResourceRequirements{Requests: list("memory", "1024Mi"), Limits: list("cpu", "2", "memory", "1Gi")}, "cpu is limited (2) and not requested"},
+	} {
+		p := read(t, Facts{PodLevel: true}, c.budget, v1.Container{Name: "a"})
+		require.Equal(t, "the requests in the pod's .spec.resources do not equal its limits: "+c.want, PodNotGuaranteed.Explain(*p.Budget))
+	}
+	p := read(t, on, same("cpu", "8", "memory", "1Gi"), v1.Container{Name: "a"})
+	require.Empty(t, p.Budget.Unequal)
 }

@@ -61,6 +61,9 @@ type Container struct {
 type Budget struct {
 	MilliCPU int64
 	Memory   Memory
+	// Unequal says of CPU and memory which is not requested as it is limited, if the
+	// pod is not Guaranteed: "memory is requested (1Gi) and not limited".
+	Unequal string
 }
 
 // Pod is what a pod asks of the resource managers.

@@ -36,6 +36,9 @@ func FromSpec(pod *v1.Pod, facts Facts) (Pod, error) {
 			return Pod{}, fmt.Errorf("pod %s: .spec.resources: %w", p.Name, err)
 		}
 		p.Budget = &Budget{MilliCPU: milli, Memory: memory}
+		if !facts.Guaranteed {
+			p.Budget.Unequal = unequal(*pod.Spec.Resources)
+		}
 	}
 	add := func(c *v1.Container, kind Kind) error {
 		milli, memory, err := amounts(c.Resources.Requests)
@@ -106,6 +109,29 @@ func isGuaranteed(c *v1.Container) bool {
 func isFixed(c *v1.Container, name v1.ResourceName) bool {
 	request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
 	return !request.IsZero() && request.Equal(limit)
+}
+
+// unequal says what keeps a budget from being Guaranteed.
+func unequal(budget v1.ResourceRequirements) string {
+	var texts []string
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		request, limit := budget.Requests[name], budget.Limits[name]
+		text := ""
+		switch {
+		case request.IsZero() && limit.IsZero():
+			text = "neither requested nor limited"
+		case limit.IsZero():
+			text = fmt.Sprintf("requested (%s) and not limited", request.String())
+		case request.IsZero():
+			text = fmt.Sprintf("limited (%s) and not requested", limit.String())
+		case !request.Equal(limit):
+			text = fmt.Sprintf("requested (%s) as less than the limit (%s)", request.String(), limit.String())
+		default:
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s is %s", name, text))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // cpuLimit is the container's CPU limit. One that is out of range limits nothing
