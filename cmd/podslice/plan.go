@@ -17,6 +17,8 @@ import (
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
+	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
+	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 	"github.com/podslice/podslice/pkg/machine"
 	"github.com/podslice/podslice/pkg/nodeconfig"
 	"github.com/podslice/podslice/pkg/plan"
@@ -93,6 +95,10 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("the format is %q: want one of %s", f.output, strings.Join(planFormats, ", "))
 	}
 	note := func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "podslice: note:", plain(text)) }
+	work, err := workload.Read(f.files, cmd.InOrStdin(), workload.Options{Strict: f.strict})
+	if err != nil {
+		return err
+	}
 	m, err := readMachine(cmd, f.machine)
 	if err != nil {
 		return err
@@ -107,13 +113,13 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	}
 	settings := plan.SettingsOf(node)
 	settings.Explain = f.explain
-	work, err := workload.Read(f.files, cmd.InOrStdin(), workload.Options{Strict: f.strict})
-	if err != nil {
-		return err
-	}
 	for _, text := range work.Notes {
 		note(text)
 	}
+	if work.Objects == 0 {
+		return fmt.Errorf("there are no pods to plan for in %s", strings.Join(f.files, ", "))
+	}
+	sayUnaligned(settings, note)
 	begin, err := f.readState(settings, work.Pods, note)
 	if err != nil {
 		return err
@@ -122,6 +128,7 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	after, decided := decide(begin, work.Pods, newProgress(cmd.ErrOrStderr()))
 	report := after.Report(decided)
 	sayUnchecked(report, note)
+	sayWithoutPool(settings, work.Pods, report, note)
 	if err := f.render(cmd.OutOrStdout(), after, report); err != nil {
 		return err
 	}
@@ -179,6 +186,9 @@ func (f *planFlags) readState(s plan.Settings, pods []workload.Pod, note func(st
 	if s.CPUs == nil && len(cpus.PodUIDs()) > 0 || !s.StaticMemory && memory.Len() > 0 {
 		note("--state has records of a policy that is none in the configuration; they do not count for it")
 	}
+	for _, text := range overlaps(cpus) {
+		note(fmt.Sprintf("--state %s: %s; see podslice state verify", f.state, text))
+	}
 	n := plan.NewNode(s, cpus, memory)
 	unknown := maps.Clone(n.Running())
 	var specs []*v1.Pod
@@ -192,6 +202,19 @@ func (f *planFlags) readState(s plan.Settings, pods []workload.Pod, note func(st
 		note(fmt.Sprintf("on record and in no manifest, so it is not known what else they request than what they have: %s", strings.Join(slices.Sorted(maps.Keys(unknown)), ", ")))
 	}
 	return n.Know(specs), nil
+}
+
+// overlaps tells of pods that have the same CPUs on record.
+func overlaps(s cpuplan.State) (texts []string) {
+	uids := s.PodUIDs()
+	for i, uid := range uids {
+		for _, other := range uids[:i] {
+			if both := s.Record(uid).CPUs().Intersection(s.Record(other).CPUs()); !both.IsEmpty() {
+				texts = append(texts, fmt.Sprintf("the pods %s and %s both have the CPUs %s on record", other, uid, both))
+			}
+		}
+	}
+	return texts
 }
 
 // sayDefaulted tells what was defaulted, replicas of a workload once.
@@ -215,6 +238,43 @@ func sayUnchecked(r plan.Report, note func(string)) {
 			}
 			names[name] = true
 		}
+	}
+}
+
+// sayUnaligned tells why there is nothing to explain, and no scope.
+func sayUnaligned(s plan.Settings, note func(string)) {
+	if !s.Policy.Aligns() {
+		text := "topologyManagerPolicy is none: nothing is aligned, and each container is placed by itself, whatever topologyManagerScope is"
+		if s.Explain {
+			text += "; there are no hints to explain"
+		}
+		note(text)
+	}
+}
+
+// sayWithoutPool tells of containers that would share their pod's CPUs in the other
+// scope.
+func sayWithoutPool(s plan.Settings, pods []workload.Pod, r plan.Report, note func(string)) {
+	if s.CPUs == nil || !s.PodLevelManagers || s.Scope == placement.ScopePod {
+		return
+	}
+	var texts []string
+	for i, p := range r.Pods {
+		if !p.Admitted || pods[i].Spec.Resources == nil || p.QOSClass != v1.PodQOSGuaranteed || i > 0 && pods[i-1].From == pods[i].From {
+			continue
+		}
+		var sharing []string
+		for _, c := range p.Containers {
+			if c.CPUIsolation == podplan.IsolatedHost {
+				sharing = append(sharing, c.Name)
+			}
+		}
+		if len(sharing) > 0 {
+			texts = append(texts, fmt.Sprintf("%s (%s)", p.Source.Name, strings.Join(sharing, ", ")))
+		}
+	}
+	if len(texts) > 0 {
+		note("without scope pod, a pod with a budget has no pod shared pool, and containers without CPUs of their own run in the node shared pool: " + strings.Join(texts, ", "))
 	}
 }
 

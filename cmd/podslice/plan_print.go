@@ -15,8 +15,8 @@ import (
 )
 
 // render writes the plan in the format that is asked for.
-func (f *planFlags) render(out io.Writer, n plan.Node, r plan.Report) error {
-	color := newPainter(f.noColor, out)
+func (f *planFlags) render(to io.Writer, n plan.Node, r plan.Report) error {
+	color, out := newPainter(f.noColor, to), &keepsError{to: to}
 	switch f.output {
 	case "json", "yaml":
 		return render(out, f.output, r, nil)
@@ -36,7 +36,23 @@ func (f *planFlags) render(out io.Writer, n plan.Node, r plan.Report) error {
 	}
 	writeLeft(out, r)
 	fmt.Fprintf(out, "\n%d of %d pods are admitted\n", len(r.Pods)-r.Refused(), len(r.Pods))
-	return nil
+	return out.err
+}
+
+// keepsError writes until that fails, and remembers why, so that not every line has
+// to be looked after.
+type keepsError struct {
+	to  io.Writer
+	err error
+}
+
+func (w *keepsError) Write(text []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.to.Write(text)
+	w.err = err
+	return n, err
 }
 
 // painter colours text on a terminal. Colours repeat what the text says.
@@ -106,11 +122,11 @@ func planRows(r plan.Report, wide bool) *rows {
 		head = []string{"POD", "CONTAINER", "KIND", "VERDICT OR LEVEL", "MEMORY LEVEL", "CPUS", "MEMORY NODES", "MEMORY", "CPU.MAX", "SMT", "LLC", "NUMA", "QOS"}
 	}
 	t.add(bold, head...)
-	for _, p := range r.Pods {
-		name := plain(p.Namespace + "/" + p.Name)
+	for _, group := range groups(r.Pods) {
+		p, name := group[0], groupName(group)
 		verdict, color, cpus := "admitted", "", dash(p.CPUs)
 		if !p.Admitted {
-			verdict, color, cpus = "refused", red, p.Reason
+			verdict, color = "refused", red
 		}
 		if wide {
 			t.add(color, name, "", "", verdict, "", cpus, "", planBlocks(p.Memory), dash(p.CPUMax), "", "", "", string(p.QOSClass))
@@ -142,6 +158,32 @@ func planRows(r plan.Report, wide bool) *rows {
 	return &t
 }
 
+// groups puts together what is said once: pods of one object, one after the other,
+// that are refused with the same words.
+func groups(pods []plan.PodReport) [][]plan.PodReport {
+	var all [][]plan.PodReport
+	for i, p := range pods {
+		if i > 0 && !p.Admitted {
+			before := pods[i-1]
+			if !before.Admitted && before.Source == p.Source && before.Reason == p.Reason && before.Message == p.Message {
+				all[len(all)-1] = append(all[len(all)-1], p)
+				continue
+			}
+		}
+		all = append(all, []plan.PodReport{p})
+	}
+	return all
+}
+
+// groupName is "default/web-3", or "default/web-3 to web-9".
+func groupName(group []plan.PodReport) string {
+	name := plain(group[0].Namespace + "/" + group[0].Name)
+	if len(group) > 1 {
+		name += " to " + plain(group[len(group)-1].Name)
+	}
+	return name
+}
+
 func yes(is bool) string {
 	if is {
 		return "yes"
@@ -169,9 +211,13 @@ func planBlocks(list []plan.BlockReport) string {
 
 // writeRefused explains refusals, and what admitted containers do not get.
 func writeRefused(out io.Writer, r plan.Report, color painter) {
-	for _, p := range r.Pods {
+	for _, group := range groups(r.Pods) {
+		p, are := group[0], "is"
+		if len(group) > 1 {
+			are = fmt.Sprintf("(%d pods) are", len(group))
+		}
 		if !p.Admitted {
-			fmt.Fprintf(out, "\n%s\n  %s\n", color.paint(red, fmt.Sprintf("%s is refused: %s", plain(p.Namespace+"/"+p.Name), p.Reason)), plain(p.Message))
+			fmt.Fprintf(out, "\n%s\n  %s\n", color.paint(red, fmt.Sprintf("%s %s refused: %s", groupName(group), are, p.Reason)), plain(p.Message))
 		}
 		writeNotes(out, p)
 	}
@@ -214,18 +260,18 @@ func writeLeft(out io.Writer, r plan.Report) {
 	fmt.Fprintln(out, "\nleft on the node:")
 	var t rows
 	for _, n := range r.Left.NUMANodes {
-		cpus := fmt.Sprintf("no CPU of %d", n.AllocatableCPUs)
+		cpus := fmt.Sprintf("0 of %d CPUs", n.AllocatableCPUs)
 		switch {
 		case r.Config.CPUManagerPolicy == "none":
 			cpus = "no CPUs of a container's own"
 		case n.AllocatableCPUs == 0:
 			cpus = "no CPUs"
 		case n.FreeCPUs != "":
-			cpus = fmt.Sprintf("CPUs %s of %d", n.FreeCPUs, n.AllocatableCPUs)
+			cpus = fmt.Sprintf("%d of %d CPUs: %s", n.FreeCount, n.AllocatableCPUs, n.FreeCPUs)
 		}
 		var memory []string
 		for _, m := range n.Memory {
-			memory = append(memory, fmt.Sprintf("%s %s of %s", plain(m.Resource), numa.Bytes(m.Free), numa.Bytes(m.Allocatable)))
+			memory = append(memory, fmt.Sprintf("%s %s of %s", plain(m.Resource), inBytes(m.Free), inBytes(m.Allocatable)))
 		}
 		t.add("", fmt.Sprintf("  NUMA node %d", n.ID), cpus, strings.Join(memory, ", "))
 	}
@@ -247,7 +293,16 @@ func amount(resource string, of int64) string {
 	case resource == "cpu":
 		return fmt.Sprintf("%dm", of)
 	}
-	return numa.Bytes(uint64(max(of, 0)))
+	return inBytes(uint64(max(of, 0)))
+}
+
+// inBytes is numa.Bytes with a unit where that has none.
+func inBytes(size uint64) string {
+	text := numa.Bytes(size)
+	if size > 0 && text[len(text)-1] != 'i' {
+		text += " bytes"
+	}
+	return text
 }
 
 // mostHints is how many hints of a resource a line has.
@@ -262,7 +317,7 @@ func writeSteps(out io.Writer, r plan.Report) {
 			}
 			fmt.Fprintf(out, "\n%s:\n", what)
 			for _, q := range s.Resources {
-				fmt.Fprintf(out, "  %s: %s\n", plain(q.Resource), hintTexts(q))
+				fmt.Fprintf(out, "  %s: %s\n", plain(q.Resource), hintTexts(q, p.AtFault))
 			}
 			if len(s.Resources) == 0 {
 				fmt.Fprintln(out, "  no resource has a preference")
@@ -279,8 +334,11 @@ func writeSteps(out io.Writer, r plan.Report) {
 	}
 }
 
-func hintTexts(q plan.ResourceReport) string {
-	if len(q.Hints) == 0 {
+func hintTexts(q plan.ResourceReport, atFault bool) string {
+	switch {
+	case len(q.Hints) == 0 && atFault:
+		return "not looked for, since no node could admit the pod as it is"
+	case len(q.Hints) == 0:
 		return "no NUMA nodes have it"
 	}
 	var texts []string

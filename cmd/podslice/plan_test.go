@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -99,4 +100,20 @@ func TestDocumentPlan(t *testing.T) {
 		return
 	}
 	require.Equal(t, string(was), is, "docs/cli.md is not what podslice plan says; run this test with -rewrite")
+}
+
+// full is a disk that is.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// TestPlanNotWritten: a plan that nobody could read is an error in every format.
+func TestPlanNotWritten(t *testing.T) {
+	pods := t.TempDir() + "/pods.yaml"
+	require.NoError(t, os.WriteFile(pods, []byte("{kind: Pod, apiVersion: v1, metadata: {name: a}, spec: {containers: [{name: a}]}}"), 0o666))
+	for _, format := range planFormats {
+		var notes bytes.Buffer
+		require.Equal(t, usage, run([]string{"plan", "-f", pods, "--machine", "kvm-4", "-o", format}, full{}, &notes), format)
+		require.Contains(t, notes.String(), "podslice: no space left", format)
+	}
 }

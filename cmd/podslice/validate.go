@@ -156,7 +156,7 @@ func reportTable(out io.Writer, r report) {
 	if r.Starts {
 		verdict = "starts"
 	}
-	fmt.Fprintf(out, "With %s a kubelet %s on machine %s: %s, %s, %s.\n", plain(r.Config), verdict, plain(dash(r.Machine)),
+	fmt.Fprintf(out, "With %s a kubelet %s on %s: %s, %s, %s.\n", plain(r.Config), verdict, plain(nodeconfig.OnMachine(r.Machine)),
 		many(r.Errors, "error"), many(r.Warnings, "warning"), many(r.Notes, "note"))
 	if r.Managers != nil {
 		fmt.Fprintln(out)

@@ -60,7 +60,7 @@ func (e *StartError) Error() string {
 	for i, f := range e.Findings {
 		texts[i] = f.String()
 	}
-	return fmt.Sprintf("%s: a kubelet with this configuration does not start on machine %s: %s", e.File, e.Machine, strings.Join(texts, "; "))
+	return fmt.Sprintf("%s: a kubelet with this configuration does not start on %s: %s", e.File, OnMachine(e.Machine), strings.Join(texts, "; "))
 }
 
 // For is the configuration on a machine. The error is a *StartError.
@@ -170,4 +170,15 @@ func distancesOf(ids []int, rows [][]uint64) *numa.Distances {
 		return nil
 	}
 	return d
+}
+
+// OnMachine names a machine in a sentence.
+func OnMachine(name string) string {
+	switch name {
+	case "this machine":
+		return name
+	case "":
+		return "a machine without a name"
+	}
+	return "machine " + name
 }

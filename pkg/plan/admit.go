@@ -47,7 +47,7 @@ type Step struct {
 // defaults must be in the pod, and its UID must be its own.
 func (n Node) Admit(pod *v1.Pod) (Node, Verdict) {
 	a := newAdmission(n, pod)
-	err := placement.Admit(a.request(), n.Scope, tracer{n.Policy, a}, []placement.Provider{cpuProvider{a}, memoryProvider{a}}, a)
+	err := placement.Admit(a.request(), n.Scope, tracer{n.Policy, a}, []placement.Provider{cpuProvider{a}, memoryProvider{a}, room{a}}, a)
 	v := Verdict{Admitted: err == nil, Refusal: err, Steps: a.steps}
 	if err != nil {
 		v.Reason, v.Message = placement.Status(err)

@@ -20,11 +20,13 @@ var (
 	_ placement.Dropper      = cpuProvider{}
 	_ placement.Holder       = cpuProvider{}
 	_ placement.Reporter     = cpuProvider{}
+	_ placement.Trier        = cpuProvider{}
 	_ placement.Participant  = memoryProvider{}
 	_ placement.PodAllocator = memoryProvider{}
 	_ placement.Dropper      = memoryProvider{}
 	_ placement.Holder       = memoryProvider{}
 	_ placement.Reporter     = memoryProvider{}
+	_ placement.Trier        = memoryProvider{}
 )
 
 // cpuProvider is the CPU manager in the admission of one pod.
@@ -131,6 +133,13 @@ func (p cpuProvider) Usage() []numa.NodeUsage {
 		return nil
 	}
 	return p.node().Usage(p.cpus)
+}
+
+func (p cpuProvider) Trial(change numa.Change, affinity func(container string) numa.Hint) (placement.Provider, error) {
+	if p.cpuErr != nil || !p.admission.node.cpus.Record(p.uid).IsEmpty() {
+		return nil, numa.ErrImpossible
+	}
+	return cpuplan.NewTrial(p.node(), p.cpus, p.cpuAsked, change, affinity)
 }
 
 // A transaction has nothing to do: what is staged becomes the node's if the pod is
@@ -243,6 +252,13 @@ func (p memoryProvider) Usage() []numa.NodeUsage {
 		return nil
 	}
 	return p.memory.Usage()
+}
+
+func (p memoryProvider) Trial(change numa.Change, affinity func(container string) numa.Hint) (placement.Provider, error) {
+	if p.memoryErr != nil || !p.node.memory.Records().Pod(p.uid).IsEmpty() {
+		return nil, numa.ErrImpossible
+	}
+	return memplan.NewTrial(p.static(), p.memory, p.memoryAsked, change, affinity)
 }
 
 func (p memoryProvider) Begin()          {}

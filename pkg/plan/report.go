@@ -4,6 +4,7 @@ package plan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/podslice/podslice/pkg/kubelet/cm/cpuplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/memplan"
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 	"github.com/podslice/podslice/pkg/workload"
 )
@@ -58,6 +60,8 @@ type PodReport struct {
 	CPUMax     string            `json:"cpuMax,omitempty"`
 	Containers []ContainerReport `json:"containers,omitempty"`
 	Explain    []StepReport      `json:"explain,omitempty"`
+	// AtFault is set for a pod that is refused for what it is, on any node.
+	AtFault bool `json:"-"`
 	// Given is what the pod has, as sets; for pictures.
 	Given Given `json:"-"`
 }
@@ -134,10 +138,12 @@ type Left struct {
 // NodeLeft is one NUMA node. FreeCPUs are those that containers can still get for
 // themselves, of so many CPUs.
 type NodeLeft struct {
-	ID              int          `json:"id"`
-	FreeCPUs        string       `json:"freeCPUs"`
-	AllocatableCPUs int          `json:"allocatableCPUs"`
-	Memory          []MemoryLeft `json:"memory,omitempty"`
+	ID              int    `json:"id"`
+	FreeCPUs        string `json:"freeCPUs"`
+	AllocatableCPUs int    `json:"allocatableCPUs"`
+	// FreeCount is how many FreeCPUs are.
+	FreeCount int          `json:"-"`
+	Memory    []MemoryLeft `json:"memory,omitempty"`
 }
 
 // MemoryLeft is one resource of a NUMA node.
@@ -148,9 +154,11 @@ type MemoryLeft struct {
 	Reserved    uint64 `json:"reserved"`
 }
 
-// Requested is a resource of the node; CPUs are thousandths.
+// Requested is a resource of the node. Unit is "millicpu" for thousandths of a CPU,
+// "byte" or "pod".
 type Requested struct {
 	Resource    string `json:"resource"`
+	Unit        string `json:"unit"`
 	Requested   int64  `json:"requested"`
 	Allocatable int64  `json:"allocatable"`
 }
@@ -216,6 +224,8 @@ func (n Node) podReport(d Decided) PodReport {
 	for _, s := range d.Steps {
 		p.Explain = append(p.Explain, s.report())
 	}
+	var refusal *placement.AffinityRefusal
+	p.AtFault = errors.As(d.Refusal, &refusal) && refusal.Cause != ""
 	if !d.Admitted {
 		return p
 	}
@@ -316,16 +326,17 @@ func (n Node) left() Left {
 		one := NodeLeft{ID: node.ID, Memory: memory[node.ID]}
 		if n.CPUs != nil {
 			cpus := cpuplan.NewSet(on[node.ID]...)
-			one.FreeCPUs = n.CPUs.Free(n.cpus).Intersection(cpus).String()
+			free := n.CPUs.Free(n.cpus).Intersection(cpus)
+			one.FreeCPUs, one.FreeCount = free.String(), free.Size()
 			one.AllocatableCPUs = n.CPUs.Allocatable().Intersection(cpus).Size()
 		}
 		left.NUMANodes = append(left.NUMANodes, one)
 	}
 	has, used := n.Allocatable, n.requested
-	left.Requests = []Requested{{"cpu", used.MilliCPU, has.MilliCPU}, {"memory", used.Memory, has.Memory}}
+	left.Requests = []Requested{{"cpu", "millicpu", used.MilliCPU, has.MilliCPU}, {"memory", "byte", used.Memory, has.Memory}}
 	for _, name := range slices.Sorted(maps.Keys(has.Scalars)) {
-		left.Requests = append(left.Requests, Requested{name, used.Scalars[name], has.Scalars[name]})
+		left.Requests = append(left.Requests, Requested{name, "byte", used.Scalars[name], has.Scalars[name]})
 	}
-	left.Requests = append(left.Requests, Requested{"pods", used.Pods, has.Pods})
+	left.Requests = append(left.Requests, Requested{"pods", "pod", used.Pods, has.Pods})
 	return left
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
@@ -134,14 +135,22 @@ func (c *checker) budget(pod *v1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		request, sum := b.Requests[name], requests[name]
 		if _, ok := b.Requests[name]; ok && sum.Cmp(request) > 0 {
-			c.add(fmt.Sprintf("%s.requests[%s]", path, name), "it is %s, less than the containers request together, %s", request.String(), sum.String())
+			c.add(fmt.Sprintf("%s.requests[%s]", path, name), "it is %s, less than the containers request together, %s", request.String(), readable(sum))
 		}
 	}
 	limits := resourcehelper.AggregateContainerLimits(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		limit, sum := b.Limits[name], limits[name]
 		if _, ok := b.Limits[name]; ok && isHugepages(name) && sum.Cmp(limit) > 0 {
-			c.add(fmt.Sprintf("%s.limits[%s]", path, name), "it is %s, less than the containers have as limits together, %s", limit.String(), sum.String())
+			c.add(fmt.Sprintf("%s.limits[%s]", path, name), "it is %s, less than the containers have as limits together, %s", limit.String(), readable(sum))
 		}
 	}
+}
+
+// readable writes a quantity without thousandths of what is large.
+func readable(q resource.Quantity) string {
+	if q.Value() >= 1<<20 {
+		return resource.NewQuantity(q.Value(), q.Format).String()
+	}
+	return q.String()
 }

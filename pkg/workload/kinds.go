@@ -5,6 +5,7 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -106,18 +107,32 @@ func (r *reader) object(at Source, text []byte, depth int) error {
 		return o.workload(&v, func() (v1.PodTemplateSpec, int32, int32) { return v.Spec.Template, 1, single })
 	case "Job":
 		var v batchv1.Job
-		return o.workload(&v, func() (v1.PodTemplateSpec, int32, int32) { return v.Spec.Template, parallel(v.Spec), 0 })
+		return o.workload(&v, func() (v1.PodTemplateSpec, int32, int32) {
+			o.sayIfSuspended(v.Spec.Suspend)
+			return v.Spec.Template, parallel(v.Spec), 0
+		})
 	case "CronJob":
 		var v batchv1.CronJob
 		return o.workload(&v, func() (v1.PodTemplateSpec, int32, int32) {
+			o.sayIfSuspended(v.Spec.Suspend)
 			return v.Spec.JobTemplate.Spec.Template, parallel(v.Spec.JobTemplate.Spec), 0
 		})
+	}
+	if kinds, ours := allKinds[h.APIVersion]; ours && !slices.Contains(kinds, h.Kind) {
+		return fmt.Errorf("%s: %s has no kind %s: want one of %s", at, h.APIVersion, h.Kind, strings.Join(kinds, ", "))
 	}
 	if t := h.Spec.Template; t != nil && t.Spec != nil && t.Spec.Containers != nil {
 		return o.unknownKind(or(h.Spec.Replicas, 1))
 	}
 	r.note(at, "it has no pods, and is left out")
 	return nil
+}
+
+// allKinds are those of API groups that nobody else can add kinds to. What is none
+// of them is a mistake, and its pods would be missing.
+var allKinds = map[string][]string{
+	"apps/v1":  {"ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"},
+	"batch/v1": {"CronJob", "Job"},
 }
 
 func or(n *int32, otherwise int32) int32 {
@@ -204,7 +219,15 @@ func (o object) decode(into any) error {
 	return nil
 }
 
+// sayIfSuspended tells of pods that are planned for although they are not made now.
+func (o object) sayIfSuspended(suspended *bool) {
+	if suspended != nil && *suspended {
+		o.note(o.at, "it is suspended and has no pods until it goes on; they are planned for")
+	}
+}
+
 func (o object) pod() error {
+	o.Objects++
 	pod := &v1.Pod{}
 	if err := o.decode(pod); err != nil {
 		return err
@@ -218,6 +241,7 @@ func (o object) workload(into any, read func() (template v1.PodTemplateSpec, rep
 	if err := o.decode(into); err != nil {
 		return err
 	}
+	o.Objects++
 	return o.replicas(read())
 }
 
@@ -238,6 +262,7 @@ func (o object) unknownKind(replicas int32) error {
 		return err
 	}
 	o.text = whole
+	o.Objects++
 	o.note(o.at, "its kind is not known; it is taken for %d pods of its spec.template", replicas)
 	return o.replicas(template, replicas, 0)
 }

@@ -65,6 +65,8 @@ type Options struct {
 type Workload struct {
 	// Pods are in the order of the manifests.
 	Pods []Pod
+	// Objects is how many of the objects can have pods, even if they have none.
+	Objects int
 	// Notes say what was not read: unknown fields, and objects that have no pods.
 	Notes []string
 }

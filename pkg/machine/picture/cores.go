@@ -104,7 +104,10 @@ func (d *drawing) marks(cores [][]machine.CPU, width int) []string {
 		for len(run) > 0 {
 			n := min(fit, len(run))
 			name := coreName(run[0])
-			if n > 1 {
+			switch {
+			case n == 2:
+				name += " " + coreName(run[1])
+			case n > 2:
 				name += " .. " + coreName(run[n-1])
 			}
 			row := fmt.Sprintf("%-*s ", d.label, name)

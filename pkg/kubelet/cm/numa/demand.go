@@ -57,6 +57,35 @@ func (d Demand) On(all Set) Demand {
 	return d
 }
 
+// Of is what the nodes have together.
+func (d Demand) Of(nodes Set) Supply {
+	var sum Supply
+	for _, s := range d.Nodes {
+		if nodes.Contains(s.Node) {
+			sum.Free, sum.Allocatable, sum.Reserved = sum.Free+s.Free, sum.Allocatable+s.Allocatable, sum.Reserved+s.Reserved
+		}
+	}
+	return sum
+}
+
+// Up and Down round a quantity to one that Amount writes as it is.
+func (d Demand) Up(quantity uint64) uint64 {
+	if down := d.Down(quantity); down < quantity {
+		return down + readable
+	}
+	return quantity
+}
+
+func (d Demand) Down(quantity uint64) uint64 {
+	if d.Unit == "" && quantity >= readable {
+		return quantity - quantity%readable
+	}
+	return quantity
+}
+
+// readable is what sizes are multiples of that people write.
+const readable = 1 << 20
+
 // Free and Allocatable are the sums over all nodes.
 func (d Demand) Free() uint64 {
 	return d.total(func(s Supply) uint64 { return s.Free })
@@ -128,7 +157,7 @@ func (d Demand) String() string {
 		alike[s] = alike[s].Union(node)
 	}
 	for i, s := range order {
-		text := fmt.Sprintf("%s: %s of %s", nodeList(alike[s]), d.number(s.Free), d.number(s.Allocatable))
+		text := fmt.Sprintf("%s: %s of %s", NodeList(alike[s]), d.number(s.Free), d.number(s.Allocatable))
 		if alike[s].Size() > 1 {
 			text += " each"
 		}
@@ -160,5 +189,5 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// nodeList names nodes in a sentence: "NUMA node 0", "NUMA nodes 0-1,4".
-func nodeList(s Set) string { return "NUMA " + plural(s.Size(), "node") + " " + s.String() }
+// NodeList names nodes in a sentence: "NUMA node 0", "NUMA nodes 0-1,4".
+func NodeList(s Set) string { return "NUMA " + plural(s.Size(), "node") + " " + s.String() }

@@ -14,7 +14,7 @@ import (
 // *AffinityRefusal, *ProviderRefusal or *ResizeRefusal, to which *UndoErrors may
 // be joined; look for each with errors.As. An unknown scope is an error as well.
 func Admit(req Request, scope Scope, decider Decider, providers []Provider, recorder Recorder) error {
-	a := &admission{Request: req, scope: scope, decider: decider, providers: providers, recorder: recorder}
+	a := &admission{Request: req, scope: scope, decider: decider, providers: providers, recorder: recorder, answers: map[question][]numa.Resource{}}
 	if err := a.checkResize(); err != nil {
 		return err
 	}
@@ -42,8 +42,10 @@ type admission struct {
 	providers []Provider
 	recorder  Recorder
 
-	held     bool      // the pod has its place from an earlier admission
-	recorded []earlier // what Record replaced, in that order
+	trial    bool                         // nothing comes of it; see would
+	answers  map[question][]numa.Resource // what providers answered when asked for hints
+	held     bool                         // the pod has its place from an earlier admission
+	recorded []earlier                    // what Record replaced, in that order
 }
 
 // earlier is the state of a container's affinity before this admission.
@@ -112,15 +114,23 @@ func (a *admission) decide(container string) (numa.Hint, error) {
 	from := make([]int, len(a.providers)) // where the resources of a provider begin
 	for i, p := range a.providers {
 		from[i] = len(resources)
+		var answer []numa.Resource
 		if container == "" {
-			resources = append(resources, p.PodHints()...)
+			answer = p.PodHints()
 		} else {
-			resources = append(resources, p.ContainerHints(container)...)
+			answer = p.ContainerHints(container)
 		}
+		if !a.trial {
+			a.answers[question{i, container}] = answer
+		}
+		resources = append(resources, answer...)
 	}
 	d := a.decider.Decide(resources, a.usage)
 	if d.Admit || a.held {
 		return d.Affinity, nil
+	}
+	if a.trial {
+		return numa.Hint{}, errRefused
 	}
 	refusal := &AffinityRefusal{Scope: a.scope, PodLevel: a.PodLevel, Containers: len(a.InitContainers) + len(a.Containers), Container: container, Affinity: d.Affinity, Objections: d.Objections}
 	if p, ok := a.decider.(interface {
@@ -148,6 +158,7 @@ func (a *admission) decide(container string) (numa.Hint, error) {
 			refusal.Facts = append(refusal.Facts, fact)
 		}
 	}
+	refusal.Help = a.help(refusal)
 	return numa.Hint{}, refusal
 }
 

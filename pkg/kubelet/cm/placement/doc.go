@@ -61,6 +61,11 @@
 // the policy, and what would help. Its Details are one line for the pod's status;
 // a command line prints the values as it likes.
 //
+// What would help is tried before it is said: less of a resource, more of it free,
+// another scope or policy. A trial is the same procedure over providers that a Trier
+// makes for it, with the change, and nothing comes of it. Providers that are no Trier
+// answer in it what they answered before, where that tells enough.
+//
 // # Example
 //
 // A machine with the NUMA nodes 0-1, policy single-numa-node, scope pod, a pod

@@ -5,107 +5,54 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 )
 
-// Help says what would make the admission possible, the smallest change first.
-// It is empty where that is not known. The parts fit after "would help:", joined
-// by "or".
-func (r *AffinityRefusal) Help() []string {
-	if r.Cause != "" || r.Strictness == "" {
+// What is said to help has been tried: each change for itself admits the pod on the
+// node as it is. A change is a guess from the amounts, and dropped if the trial says
+// so, because amounts do not tell everything: the resources may need different
+// numbers of nodes, only whole cores may count, a container that was not looked at
+// yet may be refused as well.
+
+// help finds what would make the admission possible, the smallest changes first. The
+// parts fit after "would help:", joined by "or".
+func (a *admission) help(r *AffinityRefusal) []string {
+	policies, ok := a.decider.(interface{ With(Strictness) Policy })
+	if !ok || r.Cause != "" {
 		return nil
-	}
-	for _, d := range r.Demands {
-		switch most := d.Allocatable(); {
-		case most == 0 && d.Asked > 0:
-			return []string{"asking for no " + d.Resource + ", of which no NUMA node has any for pods"}
-		case d.Asked > most:
-			return []string{"asking for at most " + amount(d, most)}
-		}
 	}
 	for _, o := range r.Objections {
 		if o.Reason == numa.Offline {
 			return []string{fmt.Sprintf("a provider of %s that knows the NUMA nodes of this machine (%s)", o.Resource, r.Nodes)}
 		}
 	}
-	var help []string
-	if narrowest, ok := numa.Fit(r.Demands); ok && r.Strictness == SingleNUMANode && narrowest.Size() > 1 {
-		help = r.smaller()
-		if !slices.ContainsFunc(r.Objections, func(o numa.Objection) bool { return o.Reason == numa.Unavailable }) {
-			help = append(help, "policy restricted or best-effort")
-		}
-		return help
-	}
-	free := true // as far as amounts are known
-	for _, o := range r.causes() {
-		d, ok := r.demand(o.Resource)
-		switch {
-		case !ok:
-			// Of devices only the provider knows how many there are.
-			free = free && o.Reason != numa.Unavailable
-		case d.Free() < d.Asked:
-			return []string{"freeing " + amount(d, d.Asked-d.Free())}
-		case o.Reason == numa.Spread || o.Reason == numa.Unavailable:
-			if text := missing(d); text != "" {
-				help = append(help, text)
-			}
-			free = free && o.Reason == numa.Spread
-		}
-	}
-	if len(help) > 1 {
-		help = nil // all of them together; too long to say
-	}
-	if free {
-		help = append(help, "policy best-effort")
-	}
-	return help
-}
-
-// smaller are requests that fit one node.
-func (r *AffinityRefusal) smaller() (help []string) {
-	for _, d := range r.Demands {
-		var most uint64
-		for _, s := range d.Nodes {
-			most = max(most, s.Allocatable)
-		}
-		if d.Asked > most {
-			help = append(help, "asking for at most "+amount(d, most))
-			break
-		}
-	}
+	same := policies.With(r.Strictness)
+	with := func(change numa.Change) (numa.Hint, bool) { return a.would(change, a.scope, same) }
+	help := append(r.freeing(with), r.asking(with)...)
 	if r.Scope == ScopePod && r.Containers > 1 {
-		help = append(help, "scope container")
+		if _, ok := a.would(numa.Change{}, ScopeContainer, same); ok {
+			text := "scope container"
+			if r.PodLevel {
+				text += " (containers that share then run in the node shared pool)"
+			}
+			help = append(help, text)
+		}
 	}
-	return help
-}
-
-// missing says what must become free on one node; it is empty if one node is
-// not enough, or amounts are not what keeps the resource from a node.
-func missing(d numa.Demand) string {
-	var least uint64
-	var where numa.Set
-	for _, s := range d.Nodes {
-		if s.Allocatable < d.Asked {
+	var others []string
+	for _, s := range []Strictness{Restricted, BestEffort} {
+		if r.Strictness == s {
 			continue
 		}
-		if s.Free >= d.Asked {
-			return ""
-		}
-		switch lacks := d.Asked - s.Free; {
-		case where.IsEmpty() || lacks < least:
-			least, where = lacks, numa.SetOf(s.Node)
-		case lacks == least:
-			where = where.Union(numa.SetOf(s.Node))
+		if _, ok := a.would(numa.Change{}, a.scope, policies.With(s)); ok {
+			others = append(others, string(s))
 		}
 	}
-	switch where.Size() {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprintf("freeing %s on NUMA node %s", amount(d, least), where)
+	if len(others) > 0 {
+		help = append(help, "policy "+strings.Join(others, " or "))
 	}
-	return fmt.Sprintf("freeing %s on one of the NUMA nodes %s", amount(d, least), where)
+	return help
 }
 
 // amount says of what it is where the unit does not: "2Gi of memory", "2 CPUs".

@@ -56,9 +56,7 @@ type Policy struct {
 // NewPolicy returns a policy for a machine with the given online nodes.
 func NewPolicy(strictness Strictness, nodes numa.Set, options Options) (Policy, error) {
 	switch strictness {
-	case None, BestEffort, Restricted:
-	case SingleNUMANode:
-		options.Closest = nil
+	case None, BestEffort, Restricted, SingleNUMANode:
 	default:
 		return Policy{}, fmt.Errorf("unknown policy: %q", strictness)
 	}
@@ -67,6 +65,12 @@ func NewPolicy(strictness Strictness, nodes numa.Set, options Options) (Policy, 
 
 // Strictness returns what the policy demands.
 func (p Policy) Strictness() Strictness { return p.strictness }
+
+// With is the policy with another strictness, and the same options.
+func (p Policy) With(s Strictness) Policy {
+	p.strictness = s
+	return p
+}
 
 // Nodes returns the machine's online nodes.
 func (p Policy) Nodes() numa.Set { return p.nodes }
@@ -95,9 +99,9 @@ func (p Policy) RunnerUp(resources []numa.Resource, usage func() *numa.Usage, d 
 }
 
 func (p Policy) mergeOptions(usage func() *numa.Usage) numa.MergeOptions {
-	opts := numa.MergeOptions{
-		SingleNode: p.strictness == SingleNUMANode,
-		Distances:  p.options.Closest, Locality: p.options.Locality, TieBreak: p.options.TieBreak,
+	opts := numa.MergeOptions{Locality: p.options.Locality, TieBreak: p.options.TieBreak}
+	if opts.SingleNode = p.strictness == SingleNUMANode; !opts.SingleNode {
+		opts.Distances = p.options.Closest
 	}
 	if usage != nil && opts.TieBreak != numa.Lowest {
 		opts.Usage = usage()

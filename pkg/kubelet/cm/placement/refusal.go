@@ -33,6 +33,10 @@ type AffinityRefusal struct {
 	Demands []numa.Demand
 	// Facts are what other providers had to say.
 	Facts []string
+	// Help are changes, the smallest first, of which each for itself would admit the
+	// pod on the node as it is, as far as the providers decide that. It is empty
+	// where none is known.
+	Help []string
 }
 
 // add takes over a provider's report.
@@ -76,8 +80,8 @@ func (r *AffinityRefusal) Details() string {
 		if r.Strictness != "" {
 			parts = append(parts, fmt.Sprintf("policy %s, scope %s", r.Strictness, r.Scope))
 		}
-		if help := r.Help(); len(help) > 0 {
-			parts = append(parts, "would help: "+strings.Join(help, ", or "))
+		if len(r.Help) > 0 {
+			parts = append(parts, "would help: "+strings.Join(r.Help, ", or "))
 		}
 	}
 	details := strings.Join(parts, "; ")

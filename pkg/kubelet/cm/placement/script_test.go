@@ -32,7 +32,7 @@ import (
 // adds a provider with what it answers. A hint is {0,1} or any, with a ! when
 // preferred; "don't care" and an empty list stand for themselves. The
 // provider's answer for containers without lines is empty. With has it reports
-// amounts: node:free/allocatable[/reserved].
+// amounts, node:free/allocatable[/reserved], and answers by them in trials.
 //
 //	admit [init=(a,b)] [app=(c,d)] [pod-level] [resize] [fail=(cpu.commit,...)]
 //
@@ -334,6 +334,59 @@ func (r reporter) Usage() (usage []numa.NodeUsage) {
 		}
 	}
 	return usage
+}
+
+// Trial answers by the amounts: sets of nodes that have enough, of which those as
+// wide as the narrowest on an idle machine are preferred.
+func (r reporter) Trial(change numa.Change, _ func(string) numa.Hint) (Provider, error) {
+	if len(r.report.Demands) == 0 {
+		return nil, numa.ErrImpossible
+	}
+	d := r.report.Demands[0]
+	if less, asks := change.Ask[d.Resource]; asks {
+		d.Asked = less
+	}
+	d.Nodes = slices.Clone(d.Nodes)
+	for i, s := range d.Nodes {
+		if change.Nodes.Contains(s.Node) {
+			d.Nodes[i].Free += change.Free[d.Resource]
+			break
+		}
+	}
+	narrowest := 0
+	if nodes, ok := numa.Fit([]numa.Demand{d}); ok {
+		narrowest = nodes.Size()
+	}
+	resource := numa.Resource{Name: d.Resource}
+	for bits := 1; bits < 1<<len(d.Nodes); bits++ {
+		var nodes numa.Set
+		for i, s := range d.Nodes {
+			if bits>>i&1 == 1 {
+				nodes = nodes.Union(numa.SetOf(s.Node))
+			}
+		}
+		if d.Of(nodes).Free >= d.Asked {
+			resource.Hints = append(resource.Hints, numa.Hint{Nodes: nodes, Preferred: nodes.Size() == narrowest})
+		}
+	}
+	return tried{r.name, resource}, nil
+}
+
+// tried has the same hints for the pod and its only container.
+type tried struct {
+	name     string
+	resource numa.Resource
+}
+
+func (t tried) Name() string                          { return t.name }
+func (t tried) PodHints() []numa.Resource             { return []numa.Resource{t.resource} }
+func (t tried) ContainerHints(string) []numa.Resource { return []numa.Resource{t.resource} }
+func (t tried) AllocatePod() error                    { return t.AllocateContainer("") }
+func (t tried) AllocateContainer(string) error {
+	if len(t.resource.Hints) == 0 {
+		return errors.New("not enough")
+	}
+	return nil
 }
 
 // book is a Recorder.

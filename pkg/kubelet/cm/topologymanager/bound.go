@@ -158,6 +158,14 @@ func (b boundProvider) Usage() []numa.NodeUsage {
 	return r.ReportUsage(b.logger, string(b.pod.UID))
 }
 
+func (b boundProvider) Trial(change numa.Change, affinity func(container string) numa.Hint) (placement.Provider, error) {
+	t, ok := b.provider.(AdmissionTrier)
+	if !ok {
+		return nil, numa.ErrUntried
+	}
+	return t.Trial(b.logger, b.pod, change, affinity)
+}
+
 // boundParticipant is a boundProvider that has transactions.
 type boundParticipant struct {
 	boundProvider

@@ -22,8 +22,8 @@
 //     admission and not when its containers start.
 //   - A refusal says after the well-known sentence which resources stood in the
 //     way and, from providers that are a ResourceReporter, what was asked, what
-//     each NUMA node has and what would help. The same facts are a value,
-//     placement.AffinityRefusal.
+//     each NUMA node has and what would help, which was tried with those that are
+//     an AdmissionTrier. The same facts are a value, placement.AffinityRefusal.
 //   - A resize that would change what the pod has of a ResizeGuard is infeasible,
 //     under every policy. Any other is admitted as far as it is up to us. None
 //     overwrites the hints by which the pod was placed or counts as an admission.
@@ -59,6 +59,6 @@
 //	Resources cannot be allocated with Topology locality: cpu: not available on
 //	any single NUMA node (asked for 6 CPUs; free: NUMA nodes 0-1: 4 of 8 each); on
 //	an idle machine cpu would fit 1 NUMA node, such as 0; policy single-numa-node,
-//	scope pod; would help: freeing 2 CPUs on one of the NUMA nodes 0-1, or policy
-//	best-effort
+//	scope pod; would help: freeing 2 CPUs on one of the NUMA nodes 0-1, or asking
+//	for at most 4 CPUs, or policy best-effort
 package topologymanager

@@ -10,13 +10,15 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
+	"github.com/podslice/podslice/pkg/kubelet/cm/placement"
 )
 
 // HintProvider is a manager of resources (devices, CPUs, memory) that takes
 // part in placing pods on NUMA nodes. The interface is fixed by the kubelet;
 // what a provider can do beyond it, it says by implementing
 // AdmissionParticipant, AdmissionSettler, ResizeGuard, PodAllocator,
-// AllocationHolder, AllocationDropper, ResourceReporter or Explainer as well.
+// AllocationHolder, AllocationDropper, ResourceReporter, AdmissionTrier or
+// Explainer as well.
 type HintProvider interface {
 	// GetTopologyHints says, per resource, which sets of NUMA nodes could serve
 	// the container. An empty map or a nil list means that the placement does
@@ -96,6 +98,17 @@ type ResourceReporter interface {
 	// ReportUsage says what is allocated on each NUMA node, by the pod's open
 	// admission too. It is asked for the policy option numa-tie-break.
 	ReportUsage(logger klog.Logger, podUID string) []numa.NodeUsage
+}
+
+// AdmissionTrier is implemented by providers that can tell what would come of an
+// admission if something were different; it is optional. It is asked when an
+// admission is refused, before it is rolled back, for what the refusal says would
+// help. Trial returns a provider that answers for the pod with the change, and
+// without what the open admission gave it; nothing that it allocates is recorded or
+// counted. It fails with numa.ErrImpossible if the change cannot be, and for a pod
+// that has something on record.
+type AdmissionTrier interface {
+	Trial(logger klog.Logger, pod *v1.Pod, change numa.Change, affinity func(container string) numa.Hint) (placement.Provider, error)
 }
 
 // Explainer is for providers that can only tell in words; it is optional, and

@@ -45,13 +45,14 @@ func (a *accountant) ReportUsage(klog.Logger, string) (usage []numa.NodeUsage) {
 }
 
 // A refusal is one line: the kubelet's sentence, what was asked and what there
-// is, the narrowest affinity, the policy, and what would help.
+// is, the narrowest affinity, the policy, and what would help. Of a provider that
+// tries nothing it is not known whether less would do.
 func TestRefusalSaysWhy(t *testing.T) {
 	cpu := &accountant{full: full{plain: plain{hints: map[string][]TopologyHint{"cpu": {at(false, 0, 1)}}}, explanation: "not asked"}, asked: 6, free: [2]uint64{4, 5}}
 	m := newManager(t, PolicySingleNumaNode, PodTopologyScope, cpu)
 	got := admit(m, pod("p", false, "app"), lifecycle.AddOperation)
 	want := "Resources cannot be allocated with Topology locality: cpu: not available on any single NUMA node (asked for 6 CPUs; free: NUMA node 0: 4 of 8; NUMA node 1: 5 of 8); " +
-		"on an idle machine cpu would fit 1 NUMA node, such as 0; policy single-numa-node, scope pod; would help: freeing 1 CPU on NUMA node 1, or policy best-effort"
+		"on an idle machine cpu would fit 1 NUMA node, such as 0; policy single-numa-node, scope pod; would help: policy best-effort"
 	if got.Reason != ErrorTopologyAffinity || got.Message != want {
 		t.Errorf("got  %s: %s\nwant %s", got.Reason, got.Message, want)
 	}
