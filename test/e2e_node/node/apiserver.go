@@ -46,7 +46,7 @@ current-context: here
 	gates := fmt.Sprintf("%s=true,%s=true", GatePodLevelResources, GatePodLevelResourceManagers)
 	_, err := n.Guest.Output(ctx, lines(stopAPIServer, "rm -rf "+apiFolder, "mkdir -p "+apiFolder, fmt.Sprintf(
 		"systemd-run -q --unit=%s -p WorkingDirectory=%s -p StandardOutput=append:%[3]s -p StandardError=append:%[3]s %s/%s --run-services-mode --server-start-timeout=%s --bearer-token=%s --service-feature-gates=%s",
-		apiUnit, apiFolder, apiLog, bin, SuiteProgram, limitHealthy, apiToken, gates)))
+		apiUnit, apiFolder, apiLog, bin, SuiteProgram, limitAPI, apiToken, gates)))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ current-context: here
 	if err != nil {
 		return nil, err
 	}
-	err = poll(ctx, "the API server", limitHealthy, func(ctx context.Context) (bool, error) {
+	err = poll(ctx, "the API server", limitAPI, func(ctx context.Context) (bool, error) {
 		r, err := n.Guest.Run(ctx, "systemctl is-failed -q "+apiUnit)
 		if err == nil && r.ExitCode == 0 {
 			err = errors.New("it has ended")

@@ -27,6 +27,7 @@ const (
 	limitRuntime = 5 * time.Minute
 	limitHealthy = 5 * time.Minute
 	limitRunning = 8 * time.Minute
+	limitAPI     = 10 * time.Minute
 	pollEvery    = time.Second
 )
 
