@@ -3,6 +3,8 @@
 package cpuplan
 
 import (
+	"maps"
+
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
 )
@@ -66,11 +68,21 @@ func (n *Node) freed(s State, nodes numa.Set, count int) (State, bool) {
 		}
 		free = free.Union(one)
 	}
-	left := map[string]Record{}
+	left, rest := maps.Clone(s.records), free
 	for uid, r := range s.records {
-		left[uid] = r.Only(r.CPUs().Difference(free))
+		if rest.IsEmpty() {
+			break
+		}
+		cpus := r.CPUs()
+		if cpus.Intersection(rest).IsEmpty() {
+			continue
+		}
+		rest = rest.Difference(cpus)
+		if left[uid] = r.Only(cpus.Difference(free)); left[uid].IsEmpty() {
+			delete(left, uid)
+		}
 	}
-	return NewState(left), true
+	return State{left, s.assigned.Difference(free)}, true
 }
 
 // Name, PodHints and the others make it a placement.Provider that serves pods as a

@@ -4,6 +4,7 @@ package memplan
 
 import (
 	"iter"
+	"sync"
 
 	"github.com/podslice/podslice/pkg/kubelet/cm/numa"
 	"github.com/podslice/podslice/pkg/kubelet/cm/podplan"
@@ -15,6 +16,14 @@ type Host struct {
 	machine Machine
 	records Records
 	usage   map[int]*nodeUsage
+	ledgers *ledgers
+}
+
+// ledgers are those that were asked for already, by resource. They are the same as
+// long as the host is.
+type ledgers struct {
+	mu   sync.Mutex
+	made map[string]*ledger
 }
 
 // nodeUsage is what the records take of one NUMA node.
@@ -31,7 +40,7 @@ type nodeUsage struct {
 // NewHost derives the usage. What is recorded on nodes or resources that the
 // machine does not have is passed over; see Machine.Check.
 func NewHost(m Machine, r Records) Host {
-	h := Host{machine: m, records: r, usage: make(map[int]*nodeUsage, m.ids.Size())}
+	h := Host{machine: m, records: r, usage: make(map[int]*nodeUsage, m.ids.Size()), ledgers: &ledgers{made: map[string]*ledger{}}}
 	for id := range m.ids.All() {
 		h.usage[id] = &nodeUsage{group: numa.SetOf(id), used: map[string]uint64{}, missing: map[string]uint64{}}
 	}

@@ -80,8 +80,21 @@ type tenant struct {
 	ended []string
 }
 
-// ledger makes the ledger of a resource, without what the tenant has ended.
+// ledger is that of a resource, without what the tenant has ended. Nobody may change
+// it.
 func (h Host) ledger(resource string, t tenant) *ledger {
+	if len(t.ended) > 0 || h.ledgers == nil {
+		return h.makeLedger(resource, t)
+	}
+	h.ledgers.mu.Lock()
+	defer h.ledgers.mu.Unlock()
+	if h.ledgers.made[resource] == nil {
+		h.ledgers.made[resource] = h.makeLedger(resource, t)
+	}
+	return h.ledgers.made[resource]
+}
+
+func (h Host) makeLedger(resource string, t tenant) *ledger {
 	l := &ledger{capacities: h.machine.capacities(resource)}
 	pods := make([]PodRecord, 0, h.records.Len())
 	charges := make([][]charge, 0, h.records.Len()) // of each pod

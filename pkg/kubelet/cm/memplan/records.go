@@ -56,7 +56,7 @@ func (p PodRecord) Charges() iter.Seq[Block] {
 			}
 			return
 		}
-		for _, name := range slices.Sorted(maps.Keys(p.Containers)) {
+		for _, name := range p.names() {
 			for _, b := range p.Containers[name] {
 				if !yield(b) {
 					return
@@ -66,11 +66,31 @@ func (p PodRecord) Charges() iter.Seq[Block] {
 	}
 }
 
+// names are the containers, sorted. Most pods have one, and all pods are looked at
+// whenever one is placed.
+func (p PodRecord) names() []string {
+	if len(p.Containers) != 1 {
+		return slices.Sorted(maps.Keys(p.Containers))
+	}
+	var one [1]string
+	for one[0] = range p.Containers {
+	}
+	return one[:]
+}
+
 // Nodes is the union of the nodes that the pod is charged on.
 func (p PodRecord) Nodes() numa.Set {
 	var set numa.Set
-	for b := range p.Charges() {
-		set = set.Union(b.Nodes)
+	if p.Whole() {
+		for _, b := range p.Pod {
+			set = set.Union(b.Nodes)
+		}
+		return set
+	}
+	for _, blocks := range p.Containers {
+		for _, b := range blocks {
+			set = set.Union(b.Nodes)
+		}
 	}
 	return set
 }

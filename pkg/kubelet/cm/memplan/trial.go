@@ -76,6 +76,7 @@ func (r Records) freed(nodes numa.Set, name string, size uint64) (Records, bool)
 		}
 		return blocks
 	}
+	pods := maps.Clone(r.pods)
 	for uid, pod := range r.All() {
 		if size == 0 {
 			break
@@ -88,9 +89,9 @@ func (r Records) freed(nodes numa.Set, name string, size uint64) (Records, bool)
 				pod.Containers[name] = shrink(pod.Containers[name])
 			}
 		}
-		r = r.With(uid, pod)
+		pods[uid] = pod
 	}
-	return r, size == 0
+	return Records{pods: pods, uids: r.uids}, size == 0
 }
 
 // Name, PodHints and the others make it a placement.Provider that serves pods as a
