@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -125,7 +126,11 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	sayDefaulted(work.Pods, note)
-	after, decided := decide(begin, work.Pods, newProgress(cmd.ErrOrStderr()))
+	// Each pod makes a node anew, and little of the one before is kept.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	progress := newProgress(cmd.ErrOrStderr())
+	after, decided := begin.AdmitAll(work.Pods, progress.at)
+	progress.end()
 	report := after.Report(decided)
 	sayUnchecked(report, note)
 	sayWithoutPool(settings, work.Pods, report, note)
@@ -276,19 +281,6 @@ func sayWithoutPool(s plan.Settings, pods []workload.Pod, r plan.Report, note fu
 	if len(texts) > 0 {
 		note("without scope pod, a pod with a budget has no pod shared pool, and containers without CPUs of their own run in the node shared pool: " + strings.Join(texts, ", "))
 	}
-}
-
-// decide admits one pod after the other.
-func decide(n plan.Node, pods []workload.Pod, progress *progress) (plan.Node, []plan.Decided) {
-	defer progress.end()
-	decided := make([]plan.Decided, 0, len(pods))
-	for i, p := range pods {
-		progress.at(i, len(pods))
-		next, verdict := n.Admit(p.Pod)
-		n = next
-		decided = append(decided, plan.Decided{Pod: p, Verdict: verdict})
-	}
-	return n, decided
 }
 
 // progress tells a terminal how far the plan is, if it takes longer than a second.

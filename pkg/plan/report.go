@@ -180,6 +180,24 @@ type Decided struct {
 	Verdict
 }
 
+// AdmitAll admits one pod after the other, and calls at before each of them with its
+// index and how many there are. It returns the node as it is after all of it.
+func (n Node) AdmitAll(pods []workload.Pod, at func(i, of int)) (Node, []Decided) {
+	decided := make([]Decided, 0, len(pods))
+	for i, p := range pods {
+		at(i, len(pods))
+		// The node is as it was when the replica before this one was refused.
+		if i > 0 && !decided[i-1].Admitted && p.ReplicaOf(pods[i-1]) {
+			decided = append(decided, Decided{p, decided[i-1].Verdict})
+			continue
+		}
+		next, verdict := n.Admit(p.Pod)
+		n = next
+		decided = append(decided, Decided{p, verdict})
+	}
+	return n, decided
+}
+
 // Report shows what was decided, on the node as it is after all of it.
 func (n Node) Report(decided []Decided) Report {
 	r := Report{Machine: n.Machine.Name, Config: n.configReport(), Pods: []PodReport{}, Left: n.left()}

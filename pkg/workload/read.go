@@ -55,6 +55,12 @@ type Pod struct {
 	Defaulted []string
 }
 
+// ReplicaOf reports whether both are made of one template, and nothing but their names
+// tells them apart.
+func (p Pod) ReplicaOf(o Pod) bool {
+	return p.From == o.From && p.From.Kind != "Pod" && p.From.Name != "" && p.MadeUID && o.MadeUID
+}
+
 // Options say how manifests are read.
 type Options struct {
 	// Strict makes of unknown and repeated fields an error.
