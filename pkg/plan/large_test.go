@@ -69,6 +69,11 @@ spec:
 }
 
 func planLarge(tb testing.TB, nodes int, scope string, explain bool) Report {
+	n, decided := largeNode(tb, nodes, scope, explain).AdmitAll(manyPods(tb), func(int, int) {})
+	return n.Report(decided)
+}
+
+func largeNode(tb testing.TB, nodes int, scope string, explain bool) Node {
 	m := largeMachine(tb, nodes)
 	text := strings.Replace(Assumed(m), "Scope: pod", "Scope: "+scope, 1) + "maxPods: 2000\n"
 	config, err := nodeconfig.Read("config", []byte(text))
@@ -77,9 +82,7 @@ func planLarge(tb testing.TB, nodes int, scope string, explain bool) Report {
 	require.NoError(tb, err)
 	s := SettingsOf(on)
 	s.Explain = explain
-	n := NewNode(s, cpuplan.State{}, memplan.Records{})
-	n, decided := n.AdmitAll(manyPods(tb), func(int, int) {})
-	return n.Report(decided)
+	return NewNode(s, cpuplan.State{}, memplan.Records{})
 }
 
 // TestLarge: a thousand pods on 4,096 CPUs take about a second of an idle machine. The
@@ -94,6 +97,25 @@ func TestLarge(t *testing.T) {
 		require.Less(t, r.Refused(), 300)
 		require.Positive(t, r.Refused())
 	}
+}
+
+// TestReplicasAlike admits all pods for themselves, which must come to the same as
+// taking the word of a replica that was refused for the next one.
+func TestReplicasAlike(t *testing.T) {
+	n := largeNode(t, 2, "pod", false)
+	pods := manyPods(t)
+	after, decided := n.AdmitAll(pods, func(int, int) {})
+	refused := 0
+	for i, p := range pods {
+		next, verdict := n.Admit(p.Pod)
+		n = next
+		require.Equal(t, verdict, decided[i].Verdict, "%s", p.Name)
+		if !verdict.Admitted {
+			refused++
+		}
+	}
+	require.Greater(t, refused, 100)
+	require.Equal(t, n.Report(decided), after.Report(decided))
 }
 
 // cpuTime is the time that this process has been at work.
