@@ -27,7 +27,7 @@ const (
 )
 
 // stopAPIServer ends the API server, if one runs.
-const stopAPIServer = "{ systemctl stop " + apiUnit + " 2>/dev/null; systemctl reset-failed " + apiUnit + " 2>/dev/null; true; }"
+var stopAPIServer = stopUnit(apiUnit)
 
 // StartAPIServer starts an API server with an empty etcd and both gates on, and
 // returns a client of it. It runs until the node is wiped.

@@ -23,7 +23,7 @@ func (n *Node) OfferDevices(ctx context.Context, nodes []int) error {
 }
 
 // stopDevices ends the plugin, if it runs.
-const stopDevices = "{ systemctl stop " + devicesUnit + " 2>/dev/null; systemctl reset-failed " + devicesUnit + " 2>/dev/null; true; }"
+var stopDevices = stopUnit(devicesUnit)
 
 // WaitDevices waits until the kubelet knows so many devices.
 func (n *Node) WaitDevices(ctx context.Context, count int) error {

@@ -55,3 +55,8 @@ func poll(ctx context.Context, what string, limit time.Duration, done func(conte
 
 // lines joins shell commands that must all succeed.
 func lines(commands ...string) string { return strings.Join(commands, " && ") }
+
+// stopUnit is a shell command that ends a unit, and succeeds if there is none.
+func stopUnit(name string) string {
+	return fmt.Sprintf("{ systemctl stop %[1]s 2>/dev/null; systemctl reset-failed %[1]s 2>/dev/null; true; }", name)
+}
