@@ -94,7 +94,7 @@ func Boot(ctx context.Context, cfg Config) (*Guest, error) {
 		g.Close()
 		return nil, err
 	}
-	if err := g.checkTopology(ctx); err != nil {
+	if err := g.checkTopology(ctx, g.Shape); err != nil {
 		g.Close()
 		return nil, err
 	}
@@ -243,6 +243,9 @@ func (g *Guest) console() string { return filepath.Join(g.cfg.Dir, "console.log"
 
 // Dir is the folder with the guest's console output.
 func (g *Guest) Dir() string { return g.cfg.Dir }
+
+// Emulated is false for a host that was attached.
+func (g *Guest) Emulated() bool { return g.host == "" }
 
 // Close ends the machine at once: its disks are snapshots, there is nothing to
 // be saved. It may be called more than once.

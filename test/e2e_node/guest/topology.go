@@ -4,21 +4,71 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// checkTopology compares the machine that the guest's kernel sees with the
+// checkTopology compares the machine that the guest's kernel sees with a
 // shape. QEMU and the processor model decide between them what is seen, and
 // everything that is tested on the guest rests on it.
-func (g *Guest) checkTopology(ctx context.Context) error {
+func (g *Guest) checkTopology(ctx context.Context, s Shape) error {
 	out, err := g.Output(ctx, "lscpu --extended=CPU,SOCKET,NODE,CORE,CACHE")
 	if err != nil {
 		return err
 	}
-	if err := compareTopology(g.Shape, out); err != nil {
-		return fmt.Errorf("the guest's kernel sees another machine than %q: %w", g.Shape, err)
+	if err := compareTopology(s, out); err != nil {
+		return fmt.Errorf("the kernel sees another machine than %q: %w", s, err)
+	}
+	return nil
+}
+
+// kernelShare is the part of a NUMA node's memory that the kernel may keep for
+// itself before it counts the rest.
+const kernelShare = 8
+
+// TakeFor has a host that was attached stand for an emulated machine of a shape. It
+// is an error if it is another machine: CPUs, siblings, last-level caches, sockets
+// and memory must be those of the shape, which are what tests rest on.
+func (g *Guest) TakeFor(ctx context.Context, s Shape) error {
+	if err := g.checkTopology(ctx, s); err != nil {
+		return err
+	}
+	out, err := g.Output(ctx, "grep -h MemTotal: /sys/devices/system/node/node*/meminfo")
+	if err != nil {
+		return err
+	}
+	if err := compareMemory(s, out); err != nil {
+		return err
+	}
+	g.Shape = s
+	return nil
+}
+
+// compareMemory reads lines like "Node 0 MemTotal: 123 kB".
+func compareMemory(s Shape, lines string) error {
+	nodes := 0
+	for line := range strings.Lines(lines) {
+		f := strings.Fields(line)
+		if len(f) != 5 {
+			return fmt.Errorf("meminfo line %q has %d fields, want 5", strings.TrimSpace(line), len(f))
+		}
+		id, err := strconv.Atoi(f[1])
+		kilobytes, err2 := strconv.ParseInt(f[3], 10, 64)
+		if err := errors.Join(err, err2); err != nil {
+			return fmt.Errorf("meminfo line %q: %w", strings.TrimSpace(line), err)
+		}
+		nodes++
+		if id >= s.Nodes {
+			continue // the number of nodes tells
+		}
+		if is, want := kilobytes<<10, s.MemoryOf(id); is > want || is < want-want/kernelShare {
+			return fmt.Errorf("NUMA node %d has %s of memory, want %s less what the kernel keeps", id, size(is), size(want))
+		}
+	}
+	if nodes != s.Nodes {
+		return fmt.Errorf("%d NUMA nodes, want %d", nodes, s.Nodes)
 	}
 	return nil
 }

@@ -42,6 +42,30 @@ func TestCompareTopology(t *testing.T) {
 	}
 }
 
+func TestCompareMemory(t *testing.T) {
+	shape, err := ParseShape("2 nodes, 2 cores, 2 threads, 2Gi each, node 1: 4Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const good = "Node 0 MemTotal:        1990000 kB\nNode 1 MemTotal:        4120000 kB\n"
+	for _, test := range []struct{ name, old, new, want string }{
+		{"as it should be", "", "", ""},
+		{"more", "1990000", "2990000", "NUMA node 0 has 2919Mi of memory, want 2Gi"},
+		{"much less", "4120000", "2990000", "NUMA node 1 has 2919Mi of memory, want 4Gi"},
+		{"one more node", "Node 1", "Node 2 MemTotal: 1 kB\nNode 1", "3 NUMA nodes, want 2"},
+		{"one node less", "Node 1 MemTotal:        4120000 kB\n", "", "1 NUMA nodes, want 2"},
+		{"no number", "1990000", "many", "many"},
+		{"another line", "Node 0 MemTotal:", "MemTotal:", "want 5"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := compareMemory(shape, strings.Replace(good, test.old, test.new, 1))
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
 func TestCpio(t *testing.T) {
 	var c cpio
 	c.add("a", 0o100644, []byte("xyz"))

@@ -15,6 +15,10 @@ import (
 // Programs is the folder of the programs under test and of our own on the guest.
 const Programs = guest.DiskMount + "/bin"
 
+// Runc is what the runtime takes for runc: a link to that in Programs, if nobody puts
+// something else there.
+const Runc = "/usr/local/bin/podslice-runc"
+
 // Name is the node's.
 const Name = "node1"
 
@@ -113,7 +117,7 @@ var setupFiles = map[string]string{
   runtime_type = 'io.containerd.runc.v2'
 
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-  BinaryName = '` + bin + `/runc'
+  BinaryName = '` + Runc + `'
   SystemdCgroup = false
 
 [plugins.'io.containerd.cri.v1.runtime'.cni]

@@ -31,8 +31,13 @@ func Up(ctx context.Context, g *guest.Guest, log guest.Log) (*Node, error) {
 	}
 	log("starting containerd and importing images")
 	commands := []string{
-		"mkdir -p " + manifestFolder, link(UnderTest), "systemctl daemon-reload", "systemctl start containerd",
+		"mkdir -p " + manifestFolder, link(UnderTest), fmt.Sprintf("ln -sfn %s/runc %s", bin, Runc), "systemctl daemon-reload", "systemctl start containerd",
 		fmt.Sprintf("for archive in %s/images/*.tar; do %s/ctr -n k8s.io images import $archive || exit 1; done", guest.DiskMount, bin),
+	}
+	if g.Emulated() {
+		// Collecting garbage is what emulated programs in Go can do without: there
+		// is memory enough. They run as units of systemd.
+		commands = append([]string{"systemctl set-environment GOGC=400"}, commands...)
 	}
 	upCtx, cancel := context.WithTimeoutCause(ctx, limitRuntime, fmt.Errorf("not within %s", limitRuntime))
 	defer cancel()
@@ -200,6 +205,19 @@ func (n *Node) Report(ctx context.Context) (*report.Report, error) {
 		return nil, fmt.Errorf("nodereport's answer: %w", err)
 	}
 	return r, nil
+}
+
+// Machine reads the hardware, for which no kubelet is needed.
+func (n *Node) Machine(ctx context.Context) (report.Machine, error) {
+	var m report.Machine
+	out, err := n.Guest.Output(ctx, bin+"/nodereport machine")
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal([]byte(out), &m); err != nil {
+		return m, fmt.Errorf("nodereport's answer: %w", err)
+	}
+	return m, nil
 }
 
 // Wipe stops the kubelet and removes pods, checkpoints and cgroups: the next

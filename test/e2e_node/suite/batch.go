@@ -4,29 +4,31 @@ package suite
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// batchSize bounds what is lost when a run is interrupted. A spec takes a minute
-// or two, starting the suite half a minute.
-const batchSize = 8
+// batchSize bounds how many specs have to run alone after one that ends the suite.
+// Starting the suite takes as long as two specs.
+const batchSize = 40
 
-// Batches cuts the specs into lists that run together, in their order. No batch
-// has specs of two groups, which configure the kubelet in different ways.
+// Batches cuts the specs into lists that run together. Those of a group, which
+// configure the kubelet alike, stand together, otherwise in their order.
 func Batches(specs []Spec) [][]Spec {
-	var batches [][]Spec
-	var batch []Spec
+	var groups []string
+	members := map[string][]Spec{}
 	for _, s := range specs {
-		if len(batch) == batchSize || len(batch) > 0 && batch[0].group() != s.group() {
-			batches = append(batches, batch)
-			batch = nil
+		group := s.group()
+		if members[group] == nil {
+			groups = append(groups, group)
 		}
-		batch = append(batch, s)
+		members[group] = append(members[group], s)
 	}
-	if len(batch) > 0 {
-		batches = append(batches, batch)
+	var sorted []Spec
+	for _, group := range groups {
+		sorted = append(sorted, members[group]...)
 	}
-	return batches
+	return slices.Collect(slices.Chunk(sorted, batchSize))
 }
 
 // focus is the regular expression that selects exactly these specs. The suite

@@ -23,8 +23,7 @@ type Spec struct {
 // Place is file and line.
 func (s Spec) Place() string { return fmt.Sprintf("%s:%d", s.File, s.Line) }
 
-// group is the outermost text, which the specs of a batch share: many of them
-// are ordered, and set up once what they have in common.
+// group is the outermost text.
 func (s Spec) group() string {
 	before, _, _ := strings.Cut(s.Name, " [Feature:")
 	return s.File + " " + before

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -34,7 +33,7 @@ const (
 
 const (
 	// pollPeriod is how often the guest is asked how far the suite is.
-	pollPeriod = 5 * time.Second
+	pollPeriod = 15 * time.Second
 	// specLimit is for one spec, and startLimit for the suite's own start and end.
 	specLimit  = 15 * time.Minute
 	startLimit = 15 * time.Minute
@@ -66,8 +65,8 @@ type Session struct {
 	Node *node.Node
 	// Logs receives what is worth a look after a failure, in a folder for each spec.
 	Logs string
-	// Progress is called whenever a spec is over.
-	Progress func(done int, line string)
+	// Progress is called whenever a spec is over, with its state and time alone.
+	Progress func(Result)
 }
 
 // Run runs specs and returns what came of them. An error means that the suite
@@ -92,7 +91,7 @@ func (s *Session) Run(ctx context.Context, specs []Spec) ([]Result, error) {
 		_, err := g.Run(runCtx, command(specs, limit))
 		done <- err
 	}()
-	err := s.watch(runCtx, done)
+	err := s.watch(runCtx, specs, done)
 	if runCtx.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("the suite was not over after %s", limit)
 	}
@@ -123,14 +122,11 @@ func command(specs []Spec, limit time.Duration) string {
 		"--ginkgo.json-report=" + report,
 		"--ginkgo.focus=" + guest.Quote(focus(specs)),
 	}
-	return fmt.Sprintf("cd %s && GOMAXPROCS=2 %s %s > %s 2>&1", folder, binary, strings.Join(flags, " "), output)
+	return fmt.Sprintf("cd %s && GOMAXPROCS=2 GOGC=400 %s %s > %s 2>&1", folder, binary, strings.Join(flags, " "), output)
 }
 
-// over matches the line that the suite prints when a spec is over.
-var over = regexp.MustCompile(`(?m)^(?:•|S|P)(?: \[[A-Z ]+\])* \[[0-9.]+ seconds\]`)
-
 // watch reports specs as they end, until the suite does.
-func (s *Session) watch(ctx context.Context, done <-chan error) error {
+func (s *Session) watch(ctx context.Context, specs []Spec, done <-chan error) error {
 	seen := 0
 	for {
 		select {
@@ -139,13 +135,13 @@ func (s *Session) watch(ctx context.Context, done <-chan error) error {
 		case <-time.After(pollPeriod):
 		}
 		// Lines that grep does not find are no fault.
-		r, err := s.Node.Guest.Run(ctx, fmt.Sprintf(`grep -aE '^(•|S|P)( \[[A-Z ]+\])* \[[0-9.]+ seconds\]' %s`, output))
+		r, err := s.Node.Guest.Run(ctx, "grep -aE '"+progressLines+"' "+output)
 		if err != nil {
 			continue // the other session tells, if the guest is gone
 		}
-		lines := over.FindAllString(r.Stdout, -1)
-		for ; seen < len(lines); seen++ {
-			s.Progress(seen+1, lines[seen])
+		results := readProgress(r.Stdout, specs)
+		for ; seen < len(results); seen++ {
+			s.Progress(results[seen])
 		}
 	}
 }

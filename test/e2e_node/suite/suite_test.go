@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,18 +68,18 @@ func TestReadSpecsRefusesTwins(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	var specs []Spec
-	for i := range 20 {
-		specs = append(specs, Spec{"a_test.go", i, "[sig-node] A [Feature:X] does"})
+	for i := range 50 {
+		specs = append(specs, Spec{"a_test.go", i, "[sig-node] A [Feature:X] does"}, Spec{"b_test.go", i, "[sig-node] A [Feature:X] does"})
 	}
-	specs = append(specs, Spec{"a_test.go", 99, "[sig-node] A Pod Level [Feature:X] does"}, Spec{"b_test.go", 1, "[sig-node] A [Feature:X] does"})
 	var sizes []int
 	var all []Spec
 	for _, b := range Batches(specs) {
 		sizes = append(sizes, len(b))
 		all = append(all, b...)
 	}
-	require.Equal(t, []int{8, 8, 4, 1, 1}, sizes)
-	require.Equal(t, specs, all)
+	require.Equal(t, []int{40, 40, 20}, sizes)
+	require.ElementsMatch(t, specs, all)
+	require.True(t, slices.IsSortedFunc(all, compareSpecs), "specs of a group are not together")
 	require.Empty(t, Batches(nil))
 }
 
@@ -156,9 +157,29 @@ func TestMachine(t *testing.T) {
 	require.Equal(t, Machine, shape.String())
 }
 
-func TestOver(t *testing.T) {
-	lines := over.FindAllString("• [92.554 seconds]\nS [SKIPPED] [0.001 seconds]\n• [FAILED] [12.0 seconds]\n• [SLOW TEST] [60.1 seconds]\n  • [1 seconds]\nSTEP: x\n", -1)
-	require.Equal(t, []string{"• [92.554 seconds]", "S [SKIPPED] [0.001 seconds]", "• [FAILED] [12.0 seconds]", "• [SLOW TEST] [60.1 seconds]"}, lines)
+func TestReadProgress(t *testing.T) {
+	a, longer, b := Spec{"a_test.go", 1, "[sig-node] A does"}, Spec{"a_test.go", 2, "[sig-node] A does more"}, Spec{"b_test.go", 3, "[sig-node] B [Feature:X] does"}
+	got := readProgress(`[sig-node] A does more [sig-node, Serial]
+• [92.554 seconds]
+[sig-node] A does [sig-node]
+• [FAILED] [12.0 seconds]
+[sig-node] C was not asked for
+• [5 seconds]
+[sig-node] B [Feature:X] does
+S [SKIPPED] [0.001 seconds]
+[sig-node] A does
+• [SLOW TEST] [60.1 seconds]
+• [1 seconds]
+[sig-node] B [Feature:X] does
+`, []Spec{a, longer, b})
+	require.Equal(t, []Result{
+		{Spec: longer, State: Passed, Seconds: 92.554}, {Spec: a, State: Failed, Seconds: 12},
+		{Spec: b, State: Skipped, Seconds: 0.001}, {Spec: a, State: Passed, Seconds: 60.1},
+	}, got)
+
+	// What is fetched of the output has these lines.
+	lines := regexp.MustCompile("(?m)" + progressLines)
+	require.Len(t, lines.FindAllString("[sig-node] A\n• [92.5 seconds]\nS [SKIPPED] [0.001 seconds]\n• [FAILED] [12.0 seconds]\n  • [1 seconds]\nSTEP: x\n  [sig-node] A\n", -1), 4)
 }
 
 // The files of the repository can be read.

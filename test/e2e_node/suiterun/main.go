@@ -80,7 +80,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	dir := filepath.Join(o.out, "e2e-upstream", filepath.Base(o.kubelet))
-	r := &runner{options: o, dir: dir, file: filepath.Join(dir, "results.json"), started: time.Now(), specs: specs}
+	r := &runner{options: o, dir: dir, file: filepath.Join(dir, "results.json"), started: time.Now(), specs: specs, onRecord: stock}
 	if r.now, err = suite.ReadRecord(r.file); err != nil {
 		return err
 	}
@@ -93,23 +93,13 @@ func run(ctx context.Context, o options) error {
 	if err := r.all(ctx); err != nil {
 		return err
 	}
-	if o.stock && o.host == "" {
-		stock.Kubelet, stock.Machine = r.now.Kubelet, r.now.Machine
-		for _, s := range specs {
-			x, _ := r.now.Of(s)
-			stock.Add(x)
-		}
-		if err := stock.Write(o.record); err != nil {
-			return err
-		}
-	}
 	fmt.Println()
 	if err := suite.WriteTable(os.Stdout, specs, r.now, stock, exceptions); err != nil {
 		return err
 	}
 	text, wrong := suite.Summary(specs, r.now, exceptions)
 	fmt.Printf("\n%s, with %s\n", text, r.now.Kubelet)
-	if o.stock && o.host == "" {
+	if o.recording() {
 		fmt.Printf("on record in %s\n", o.record)
 		return nil
 	}
@@ -162,6 +152,10 @@ func (o options) machine() string {
 	return suite.Machine
 }
 
+// recording tells whether results go on record. Those of another machine do not:
+// the record is for whoever has only the emulated one.
+func (o options) recording() bool { return o.stock && o.host == "" }
+
 // digest tells machines and builds apart.
 func digest(machine string, files ...string) (string, error) {
 	h := sha256.New()
@@ -187,6 +181,8 @@ type runner struct {
 	started   time.Time
 	specs     []suite.Spec
 	now       *suite.Record
+	// onRecord is what is committed of upstream's kubelet.
+	onRecord *suite.Record
 }
 
 func (r *runner) say(format string, args ...any) {
@@ -275,6 +271,10 @@ func (r *runner) boot(ctx context.Context) (*node.Node, error) {
 		g.Close()
 		return nil, err
 	}
+	if err := suite.Pace(ctx, n); err != nil {
+		g.Close()
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -286,8 +286,13 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 		what = fmt.Sprintf("%s once more, alone, %d to come", specs[0].Place(), len(again)-1)
 	}
 	r.say("starting the suite: %s", what)
-	s := &suite.Session{Node: n, Logs: filepath.Join(r.dir, "logs"), Progress: func(done int, line string) {
-		r.say("%3d  %s", done, line)
+	var failed error
+	s := &suite.Session{Node: n, Logs: filepath.Join(r.dir, "logs"), Progress: func(x suite.Result) {
+		r.say("%s  %s (%.0f s)", x.State, x.Place(), x.Seconds)
+		// Of the others the reason is not known yet.
+		if x.Alone = alone; x.State == suite.Passed {
+			failed = errors.Join(failed, r.keep([]suite.Result{x}))
+		}
 	}}
 	results, err := s.Run(ctx, specs)
 	if ctx.Err() != nil {
@@ -297,17 +302,34 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 	for i, x := range results {
 		ran[x.Name] = true
 		results[i].Alone = alone
-		r.say("%s  %s (%.0f s)  %s", x.State, x.Place(), x.Seconds, x.Reason)
+		if x.State != suite.Passed {
+			r.say("%s  %s  %s", x.State, x.Place(), x.Reason)
+		}
 	}
 	if err != nil {
 		r.say("%v", err)
 		// What has not run has failed, so that it runs alone next.
 		for _, spec := range specs {
-			if !ran[spec.Name] {
+			if x, _ := r.now.Of(spec); !ran[spec.Name] && x.State != suite.Passed {
 				results = append(results, suite.Result{Spec: spec, State: suite.Failed, Reason: err.Error(), Alone: alone})
 			}
 		}
 	}
+	return errors.Join(failed, r.keep(results))
+}
+
+// keep writes results down, and puts those that count on record if they are of
+// upstream's kubelet: a run that is interrupted has done so much of its work.
+func (r *runner) keep(results []suite.Result) error {
 	r.now.Add(results...)
-	return r.now.Write(r.file)
+	if err := r.now.Write(r.file); err != nil || !r.recording() {
+		return err
+	}
+	r.onRecord.Kubelet, r.onRecord.Machine = r.now.Kubelet, r.now.Machine
+	for _, x := range results {
+		if x.State != suite.Failed || x.Alone {
+			r.onRecord.Add(x)
+		}
+	}
+	return r.onRecord.Write(r.record)
 }
