@@ -44,7 +44,7 @@ help: ## list the targets (this text)
 	@echo "of run and tests:  KUBELET=ours|stock  KUBE_VERSION=v1.37.x"
 	@echo "of drop-in:        TREE=folder  KUBE_VERSION=v1.37.x  REPLACE=1 (patches of your own there may go)"
 	@echo "of test-upstream:  PKGS=\"pkg/kubelet/cm/... pkg/kubelet/server\"  KUBE_VERSION=v1.37.x"
-	@echo "of test-e2e-node:  RUN=regexp  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
+	@echo "of test-e2e-node:  RUN=regexp  HOST=user@host  EXCLUSIVE_STARTS=100  EXCLUSIVE_PERIOD=1m"
 	@echo "                   SOAK_ADMISSIONS=200  SOAK_SEED=number"
 	@echo "of test-e2e-upstream:  FOCUS=regexp  FRESH=1  HOST=user@host  KUBELET=ours|stock"
 
@@ -147,12 +147,12 @@ test-e2e-node-all: e2e-second := kubelet-stock
 test-e2e-node-all: deps kubelet-$(KUBELET) kubelet-stock suite tools podslice ## the same with all cases
 	@$(e2e-node)
 
-e2e-node = echo "make $@: $(kubelet-binary) on an emulated node"; \
+e2e-node = echo "make $@: $(kubelet-binary) on $(or $(HOST),an emulated node)"; \
 	PODSLICE_OUT=$(CURDIR)/$(OUT) PODSLICE_KUBELET=$(CURDIR)/$(kubelet-binary) \
-	PODSLICE_CLI=$(CURDIR)/$(BIN)/podslice PODSLICE_SUITE=$(if $(e2e-second),1) \
+	PODSLICE_HOST='$(HOST)' PODSLICE_CLI=$(CURDIR)/$(BIN)/podslice PODSLICE_SUITE=$(if $(e2e-second),1) \
 	PODSLICE_STOCK=$(if $(e2e-second),$(CURDIR)/$(BIN)/$(e2e-second)) SOAK_ADMISSIONS='$(SOAK_ADMISSIONS)' SOAK_SEED='$(SOAK_SEED)' \
 	EXCLUSIVE_STARTS='$(EXCLUSIVE_STARTS)' EXCLUSIVE_PERIOD='$(EXCLUSIVE_PERIOD)' \
-	go test -tags e2enode -count=1 -timeout 120m -v $(e2e-cases) $(if $(RUN),-run '$(RUN)') ./test/e2e_node; \
+	go test -tags e2enode -count=1 -timeout $(if $(e2e-cases),2h,24h) -v $(e2e-cases) $(if $(RUN),-run '$(RUN)') ./test/e2e_node; \
 	echo "make $@: passed"
 
 .PHONY: test-e2e-upstream suite

@@ -25,6 +25,8 @@ var (
 	shared   *node.Node
 	bootErrs = map[string]error{} // by shape
 	shape    = guest.DefaultShape // of tests that name no other
+	// host is user@host of a machine to run on instead of emulated ones, if any.
+	host = os.Getenv("PODSLICE_HOST")
 )
 
 func TestMain(m *testing.M) {
@@ -66,7 +68,13 @@ func boot(out, kubelet string, shape guest.Shape) (*node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := guest.Boot(ctx, guest.Config{Assets: assets, Shape: shape, Files: files, Dir: filepath.Join(out, "e2e-node"), Log: say})
+	config := guest.Config{Assets: assets, Shape: shape, Files: files, Dir: filepath.Join(out, "e2e-node"), Log: say}
+	var g *guest.Guest
+	if host != "" {
+		g, err = guest.Attach(ctx, config, host)
+	} else {
+		g, err = guest.Boot(ctx, config)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +99,32 @@ func freshNode(t *testing.T) *node.Node {
 }
 
 // freshNodeOf is freshNode for another machine. When the test fails, the node's
-// logs are copied to a folder of the test's name.
+// logs are copied to a folder of the test's name. On a host that is another machine
+// the test is skipped.
 func freshNodeOf(t *testing.T, shape guest.Shape) *node.Node {
+	t.Helper()
+	if host != "" {
+		n := freshHost(t)
+		if err := n.Guest.TakeFor(ctx, shape); err != nil {
+			t.Skipf("not for this host: %v", err)
+		}
+		return n
+	}
+	return fresh(t, shape)
+}
+
+// freshHost is freshNode for the host that the tests were given, whatever machine it
+// is.
+func freshHost(t *testing.T) *node.Node {
+	t.Helper()
+	return fresh(t, guest.Shape{})
+}
+
+func fresh(t *testing.T, shape guest.Shape) *node.Node {
 	t.Helper()
 	out := outDir(t)
 	name := shape.String()
-	if shared != nil && shared.Guest.Shape.String() != name {
+	if shared != nil && host == "" && shared.Guest.Shape.String() != name {
 		shared.Guest.Close()
 		shared = nil
 	}

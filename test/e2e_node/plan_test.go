@@ -46,6 +46,9 @@ type planned struct {
 // TestPlan has the command line say what will become of pods, knowing no more than
 // the kubelet's configuration and a copy of the machine's /sys, and then runs them.
 // What the kernel and the state files have afterwards must be the plan.
+//
+// On a host the same is played whatever machine it is: nothing here knows more of a
+// machine than the command line finds out.
 func TestPlan(t *testing.T) {
 	for _, m := range planMachines {
 		shape, err := guest.ParseShape(m.shape)
@@ -54,23 +57,30 @@ func TestPlan(t *testing.T) {
 			if leftOut(run.smoke) {
 				continue
 			}
-			t.Run(m.shape+"/"+run.name, func(t *testing.T) { playPlan(t, shape, run) })
+			if host != "" {
+				name := fmt.Sprintf("%s, %s, %s scope", run.name, run.policy, run.scope)
+				t.Run(name, func(t *testing.T) { playPlan(t, freshHost(t), run) })
+				continue
+			}
+			t.Run(m.shape+"/"+run.name, func(t *testing.T) { playPlan(t, freshNodeOf(t, shape), run) })
 		}
 	}
 }
 
-func playPlan(t *testing.T, shape guest.Shape, run planRun) {
-	n := freshNodeOf(t, shape)
-	_, err := n.Guest.Output(ctx, fmt.Sprintf("rm -rf %[1]s && mkdir -p %[1]s", matrixFolder))
+func playPlan(t *testing.T, n *node.Node, run planRun) {
+	machine, err := n.Machine(ctx)
+	must(t, err)
+	_, err = n.Guest.Output(ctx, fmt.Sprintf("rm -rf %[1]s && mkdir -p %[1]s", matrixFolder))
 	must(t, err)
 	if run.hugepages > 0 {
 		reserveHugepages(t, n, run.hugepages)
 	}
-	config := node.Pinned(shape, run.policy, run.scope)
+	config, err := node.PinnedOn(machine, run.policy, run.scope)
+	must(t, err)
 	config.CPUOptions, config.TopologyOptions = run.cpuOptions, run.topologyOptions
 	var pods []node.Manifest
 	for _, text := range run.pods {
-		pods = append(pods, matrixPod(t, planText(shape, text)))
+		pods = append(pods, matrixPod(t, planText(t, machine, text)))
 	}
 	plan := makePlan(t, n, config, pods)
 
@@ -97,10 +107,10 @@ func playPlan(t *testing.T, shape guest.Shape, run planRun) {
 }
 
 // planText puts the machine's numbers into a pod.
-func planText(shape guest.Shape, text string) string {
+func planText(t *testing.T, machine report.Machine, text string) string {
 	cpus := 0
-	for id := range shape.Nodes {
-		if n := shape.CPUsOf(id); n > 0 {
+	for _, node := range machine.Nodes {
+		if n := parse(t, node.CPUs).Size(); n > 0 {
 			cpus = n
 		}
 	}

@@ -4,8 +4,11 @@ package guest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -51,14 +54,39 @@ func Attach(ctx context.Context, cfg Config, target string) (*Guest, error) {
 		return nil, fmt.Errorf("host %s: %w", target, err)
 	}
 	for name, source := range cfg.Files {
-		cfg.Log("copying %s to %s", name, target)
-		if err := g.Push(ctx, source, filepath.Join(DiskMount, name)); err != nil {
+		if err := g.bring(ctx, source, filepath.Join(DiskMount, name)); err != nil {
 			g.Close()
 			return nil, fmt.Errorf("host %s: %w", target, err)
 		}
 	}
 	return g, nil
 }
+
+// bring copies a file to a host, unless it is there already: they are big.
+func (g *Guest) bring(ctx context.Context, local, path string) error {
+	f, err := os.Open(local)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return err
+	}
+	r, err := g.Run(ctx, "sha256sum "+Quote(path))
+	if err != nil {
+		return err
+	}
+	if is, _, _ := strings.Cut(r.Stdout, " "); is == hex.EncodeToString(h.Sum(nil)) {
+		return nil
+	}
+	g.cfg.Log("copying %s to %s", path, g.host)
+	return g.Push(ctx, local, path)
+}
+
+// programs of Debian that a host must have: the kubelet, the CNI plugins, upstream's
+// suite and we use them.
+var programs = []string{"conntrack", "findmnt", "ip", "iptables", "jq", "lscpu", "pkill", "sha256sum", "sudo", "tar"}
 
 // hostConfig is how a host of the user's is reached: as his ssh command does it.
 func hostConfig(user string) (*ssh.ClientConfig, error) {
@@ -105,6 +133,7 @@ func (g *Guest) prepareHost(ctx context.Context) error {
 		{"test -e " + Marker + "; echo $?", "0", "it has no file " + Marker + " (%s). Tests delete every pod of a host, and replace its container runtime's configuration: make the file on one that may be used for that"},
 		{"stat -f -c %T /sys/fs/cgroup", "cgroup2fs", "/sys/fs/cgroup is a %s: want control groups of version 2, cgroup2fs"},
 		{"test -d /run/systemd/system; echo $?", "0", "systemd does not run there (%s)"},
+		{"for p in " + strings.Join(programs, " ") + "; do command -v $p >/dev/null || printf '%s ' $p; done", "", "it lacks programs that are needed: %s"},
 	}
 	for _, c := range checks {
 		out, err := g.Output(ctx, c.command)

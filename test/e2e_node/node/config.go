@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podslice/podslice/test/e2e_node/guest"
+	"github.com/podslice/podslice/test/e2e_node/report"
 )
 
 // Names of the two gates.
@@ -53,6 +54,20 @@ func Pinned(shape guest.Shape, policy, scope string) Config {
 	if shape.Threads > 1 {
 		reserved = fmt.Sprintf("0-%d", shape.Threads-1)
 	}
+	return pinned(reserved, 0, policy, scope)
+}
+
+// PinnedOn is Pinned for a machine as its kernel describes it.
+func PinnedOn(m report.Machine, policy, scope string) (Config, error) {
+	// CPUs and NUMA nodes are in order.
+	memory := slices.IndexFunc(m.Nodes, func(n report.Node) bool { return n.Memory > 0 })
+	if len(m.CPUs) == 0 || memory < 0 {
+		return Config{}, fmt.Errorf("machine of %d CPUs: want at least one, and a NUMA node with memory", len(m.CPUs))
+	}
+	return pinned(m.CPUs[0].Siblings, m.Nodes[memory].ID, policy, scope), nil
+}
+
+func pinned(reserved string, memoryNode int, policy, scope string) Config {
 	return Config{
 		CPUPolicy:      "static",
 		MemoryPolicy:   "Static",
@@ -60,7 +75,7 @@ func Pinned(shape guest.Shape, policy, scope string) Config {
 		Scope:          scope,
 		Gates:          map[string]bool{GatePodLevelResources: true, GatePodLevelResourceManagers: true},
 		ReservedCPUs:   reserved,
-		ReservedMemory: map[int]int64{0: 512 << 20},
+		ReservedMemory: map[int]int64{memoryNode: 512 << 20},
 	}
 }
 

@@ -2,8 +2,8 @@
 
 // Command nodereport runs on an emulated node and prints, as JSON, the machine
 // and every pod the way the kernel sees them (package report). With the argument
-// running it prints the containers that run, for which it needs no kubelet; with
-// remove-pods it removes every pod sandbox through the runtime, for a fresh start
+// running it prints the containers that run, with machine only the machine, for
+// which it needs no kubelet; with remove-pods it removes every pod sandbox through the runtime, for a fresh start
 // with the kubelet stopped.
 //
 // It reads whatever is there at the moment and never waits: pods and containers
@@ -61,6 +61,9 @@ func do(args []string) error {
 			readProcess(&containers[i].Container, containers[i].PID)
 		}
 		return printed(containers, err)
+	case "machine":
+		m, err := readMachine(os.DirFS("/sys"))
+		return printed(m, err)
 	case "remove-pods":
 		return removePods(ctx)
 	}
