@@ -178,7 +178,7 @@ kubelet-stock: ## build _output/bin/kubelet-stock, upstream's kubelet unchanged
 
 .PHONY: tools
 tools: $(BIN)/.containerd.stamp $(BIN)/.runc.stamp $(BIN)/.cni.stamp ## build containerd, runc, CNI plugins and our programs for the guest
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/ ./test/e2e_node/{nodereport,cpuwitness,pagewitness,deviceplugin}
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o $(BIN)/ ./test/e2e_node/{nodereport,cpuwitness,pagewitness,deviceplugin,pacedrunc}
 
 # Each tool is pinned by a module of its own. The stamp is written last, so that
 # an interrupted build is done again.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command nodereport runs on an emulated node and prints, as JSON, the machine
-// and every pod the way the kernel sees them (package report). With the argument
-// running it prints the containers that run, with machine only the machine, for
-// which it needs no kubelet; with remove-pods it removes every pod sandbox through the runtime, for a fresh start
-// with the kubelet stopped.
+// and every pod the way the kernel sees them (package report). With an argument it
+// does something else, for which no kubelet is needed: machine prints only the
+// machine, running the containers that run; remove-pods removes every pod sandbox
+// through the runtime, for a fresh start with the kubelet stopped; and collect-dead
+// removes those of pods that are gone, as long as it runs.
 //
 // It reads whatever is there at the moment and never waits: pods and containers
 // that are not running yet have empty values, and whoever calls it polls.
@@ -64,6 +65,8 @@ func do(args []string) error {
 	case "machine":
 		m, err := readMachine(os.DirFS("/sys"))
 		return printed(m, err)
+	case "collect-dead":
+		return collectDead(context.Background())
 	case "remove-pods":
 		return removePods(ctx)
 	}

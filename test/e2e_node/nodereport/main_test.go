@@ -91,3 +91,15 @@ func TestReadStates(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+func TestGone(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(folder, "pods", "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for uid, want := range map[string]bool{"a": false, "b": true, "": false} {
+		if got := gone(folder, uid); got != want {
+			t.Errorf("pod %q is gone: %t, want %t", uid, got, want)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func Load(out, kubelet string) (node.Load, error) {
 	}
 	return node.Load{
 		Kubelet:  kubelet,
-		Programs: []string{node.SuiteProgram},
+		Programs: []string{node.SuiteProgram, "pacedrunc"},
 		Images: map[string]image.Image{
 			"busybox": {Name: node.ImageBusybox, Programs: map[string][]byte{"bin/sh": []byte(pacedShell)}, Applets: []string{
 				"awk", "cat", "cut", "date", "dd", "df", "echo", "env", "expr", "false", "find", "free", "grep", "head",
