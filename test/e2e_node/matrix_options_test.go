@@ -7,7 +7,7 @@ package e2enode
 // optionCases are options of the policies, inside pods.
 var optionCases = []matrixCase{
 	{
-		name: "full-pcpus-only, pod scope", policy: "restricted", scope: "pod", smoke: true, inOrder: true, counts: []string{"core"},
+		name: "full-pcpus-only, pod scope", policy: "restricted", scope: "pod", inOrder: true, counts: []string{"core"},
 		cpuOptions: map[string]string{"full-pcpus-only": "true"},
 		rows: []matrixRow{
 			{`whole cpu=6 memory=256Mi

@@ -116,7 +116,7 @@ var usualCases = []matrixCase{
 		},
 	},
 	{
-		name: "pod scope, both nodes", policy: "restricted", scope: "pod", smoke: true,
+		name: "pod scope, both nodes", policy: "restricted", scope: "pod",
 		rows: []matrixRow{
 			// In this order the second slice would lie on both. No node has as much
 			// memory, so that all resources ask for both.

@@ -46,7 +46,7 @@ func TestExclusiveContainersAreNotThrottled(t *testing.T) {
 		smoke   bool
 	}{
 		// One pool of one CPU, or one CPU divided.
-		{"pod", 1, "100000 100000", true},
+		{"pod", 1, "100000 100000", false},
 		{"pod", 3, "100000 100000", false},
 		{"container", 1, "100000 100000", false},
 		{"container", 3, "33300 100000", true},

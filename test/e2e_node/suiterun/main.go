@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -79,7 +80,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(o.out, "e2e-upstream", filepath.Base(o.kubelet))
+	dir := o.folder()
 	r := &runner{options: o, dir: dir, file: filepath.Join(dir, "results.json"), started: time.Now(), specs: specs, onRecord: stock}
 	if r.now, err = suite.ReadRecord(r.file); err != nil {
 		return err
@@ -150,6 +151,20 @@ func (o options) machine() string {
 		return o.host
 	}
 	return suite.Machine
+}
+
+// folder is where the results and logs of a kubelet on a machine are kept.
+func (o options) folder() string {
+	name := filepath.Base(o.kubelet)
+	if o.host != "" {
+		name += "-on-" + strings.Map(func(r rune) rune {
+			if r == '/' || r == ':' {
+				return '-'
+			}
+			return r
+		}, o.host)
+	}
+	return filepath.Join(o.out, "e2e-upstream", name)
 }
 
 // recording tells whether results go on record. Those of another machine do not:
