@@ -18,7 +18,9 @@ import (
 // and CPUs for every spec that asks for some.
 const Machine = "2 sockets, 4 nodes, 3 cores, 2 threads, 3Gi each, 2 caches"
 
-// gates are those under test.
+// gates are those under test, for the API server. The kubelet has them in its
+// configuration: on its command line they would outdo that, and some specs turn them
+// off there.
 const gates = "PodLevelResources=true,PodLevelResourceManagers=true"
 
 // On the guest.
@@ -50,6 +52,9 @@ volumeStatsAggPeriod: 10s
 fileCheckFrequency: 10s
 serializeImagePulls: false
 podCIDR: 10.100.0.0/24
+featureGates:
+  PodLevelResources: true
+  PodLevelResourceManagers: true
 evictionPressureTransitionPeriod: 30s
 evictionHard:
   memory.available: 250Mi
@@ -112,7 +117,6 @@ func command(specs []Spec, limit time.Duration) string {
 		"--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
 		"--prepull-images=false",
 		"--server-start-timeout=10m",
-		"--feature-gates=" + gates,
 		"--service-feature-gates=" + gates,
 		"--kubelet-flags=--fail-swap-on=false",
 		"--kubelet-config-file=" + folder + "/kubelet.yaml",
