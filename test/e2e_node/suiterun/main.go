@@ -302,8 +302,10 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 	}
 	r.say("starting the suite: %s", what)
 	var failed error
+	told := map[string]bool{}
 	s := &suite.Session{Node: n, Logs: filepath.Join(r.dir, "logs"), Progress: func(x suite.Result) {
 		r.say("%s  %s (%.0f s)", x.State, x.Place(), x.Seconds)
+		told[x.Name] = true
 		// Of the others the reason is not known yet.
 		if x.Alone = alone; x.State == suite.Passed {
 			failed = errors.Join(failed, r.keep([]suite.Result{x}))
@@ -317,8 +319,8 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 	for i, x := range results {
 		ran[x.Name] = true
 		results[i].Alone = alone
-		if x.State != suite.Passed {
-			r.say("%s  %s  %s", x.State, x.Place(), x.Reason)
+		if x.State != suite.Passed || !told[x.Name] {
+			r.say("%s  %s (%.0f s)  %s", x.State, x.Place(), x.Seconds, x.Reason)
 		}
 	}
 	if err != nil {
@@ -341,7 +343,7 @@ func (r *runner) keep(results []suite.Result) error {
 		return err
 	}
 	r.onRecord.Kubelet, r.onRecord.Machine = r.now.Kubelet, r.now.Machine
-	for _, x := range results {
+	for _, x := range r.now.Results { // with those of an earlier, interrupted run
 		if x.State != suite.Failed || x.Alone {
 			r.onRecord.Add(x)
 		}
