@@ -101,9 +101,7 @@ func (s *soak) settle() []running {
 
 func (s *soak) settled() (now []running, missing string) {
 	t := s.t
-	if pid, err := s.n.KubeletPID(ctx); err != nil || pid == 0 {
-		t.Fatalf("the kubelet has ended (%v)", err)
-	}
+	must(t, s.n.KubeletAlive(ctx))
 	r, err := s.n.Report(ctx)
 	if err != nil {
 		return nil, err.Error() // the kubelet's sockets may not be there yet

@@ -133,6 +133,11 @@ func (n *Node) KubeletPID(ctx context.Context) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(out))
 }
 
+// KubeletAlive returns an error, with the ends of the logs, if no kubelet runs.
+func (n *Node) KubeletAlive(ctx context.Context) error {
+	return n.explain(ctx, n.kubeletAlive(ctx))
+}
+
 func (n *Node) kubeletAlive(ctx context.Context) error {
 	pid, err := n.KubeletPID(ctx)
 	if err == nil && pid == 0 {
@@ -259,12 +264,17 @@ func (n *Node) tails(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limitRuntime/10)
 	defer cancel()
 	var text strings.Builder
-	for _, log := range []string{kubeletLog, runtimeLog, apiLog} {
-		r, err := n.Guest.Run(ctx, "tail -n 25 "+log)
-		if err != nil || r.ExitCode != 0 {
-			continue
+	show := func(title, command string) {
+		r, err := n.Guest.Run(ctx, command)
+		if err == nil && r.ExitCode == 0 {
+			fmt.Fprintf(&text, "--- %s ---\n%s%s", title, r.Stdout, r.Stderr)
 		}
-		fmt.Fprintf(&text, "--- the end of %s ---\n%s%s", log, r.Stdout, r.Stderr)
+	}
+	show("the kubelet as systemd knows it", "systemctl show kubelet -p ActiveState -p Result -p ExecMainCode -p ExecMainStatus")
+	// What follows a fatal line, a list of goroutines, is longer than any end shown.
+	show("what may have ended it", "grep -E '^F[0-9]{4} |^panic: |^fatal error: |^E[0-9]{4} .*\"Failed to |\"command failed\"' "+kubeletLog+" | tail -n 5")
+	for _, log := range []string{kubeletLog, runtimeLog, apiLog} {
+		show("the end of "+log, "tail -n 25 "+log)
 	}
 	return errors.New(text.String())
 }
