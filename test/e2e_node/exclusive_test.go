@@ -63,6 +63,7 @@ type tally struct {
 // Upstream's kubelet moves containers off only once in a reconcile period. With
 // KUBELET=stock the test says how often that shows, and asserts that it does.
 func TestExclusiveFromFirstInstruction(t *testing.T) {
+	onlyWhole(t)
 	want := defaultStarts
 	if s := os.Getenv("EXCLUSIVE_STARTS"); s != "" {
 		var err error

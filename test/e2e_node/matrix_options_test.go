@@ -123,7 +123,7 @@ var optionCases = []matrixCase{
 // deviceCases are devices at admission. A pod goes where they are.
 var deviceCases = []matrixCase{
 	{
-		name: "devices, pod scope", policy: "single-numa-node", scope: "pod", smoke: true, inOrder: true, devices: []int{0, 1, 1, 1},
+		name: "devices, pod scope", policy: "single-numa-node", scope: "pod", inOrder: true, devices: []int{0, 1, 1, 1},
 		rows: []matrixRow{
 			{`pair cpu=3 memory=256Mi
 			  app a cpu=2 memory=64Mi podslice.dev/card=2

@@ -34,7 +34,7 @@ var matrixCases = slices.Concat(usualCases, shapeCases, optionCases, deviceCases
 // usualCases are those of the usual machine.
 var usualCases = []matrixCase{
 	{
-		name: "pod scope", policy: "single-numa-node", scope: "pod", smoke: true,
+		name: "pod scope", policy: "single-numa-node", scope: "pod",
 		rows: []matrixRow{
 			{`exclusive cpu=1 memory=64Mi
 			  app a cpu=1 memory=64Mi`, `

@@ -59,7 +59,6 @@ type pagesPod struct {
 type pagesCase struct {
 	name, policy, scope string
 	huge                int64 // hugepages of 2Mi on each NUMA node, in bytes
-	smoke               bool
 	pods                []pagesPod
 }
 
@@ -72,7 +71,7 @@ type pagesCase struct {
 // request 141991).
 var pagesCases = []pagesCase{
 	{
-		name: "pod scope, pods on one node", policy: "single-numa-node", scope: "pod", huge: 128 * mi, smoke: true,
+		name: "pod scope, pods on one node", policy: "single-numa-node", scope: "pod", huge: 128 * mi,
 		pods: []pagesPod{
 			// Only node 1 has as many CPUs; what comes next has only node 0.
 			{name: "first", budget: amounts{12, 512 * mi, 64 * mi}, containers: []pagesContainer{

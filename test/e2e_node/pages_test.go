@@ -31,10 +31,8 @@ const limitPages = 5 * time.Minute
 // The containers want their pages on all nodes alike (pagewitness), so that they
 // lie on one only where they are kept there.
 func TestPagesLieOnTheirNodes(t *testing.T) {
+	onlyWhole(t)
 	for _, test := range pagesCases {
-		if leftOut(test.smoke) {
-			continue
-		}
 		t.Run(test.name, func(t *testing.T) {
 			n := freshNode(t)
 			reserveHugepages(t, n, test.huge)

@@ -15,7 +15,6 @@ type planMachine struct {
 // {half} half of it, and {more} one more than it.
 type planRun struct {
 	name, policy, scope string
-	smoke               bool
 	cpuOptions          map[string]string
 	topologyOptions     map[string]string
 	hugepages           int64 // bytes on every NUMA node
@@ -27,7 +26,7 @@ type planRun struct {
 // which one has more memory and one no CPUs.
 var planMachines = []planMachine{
 	{"2 nodes, 6 cores, 2 threads, 20Gi each", []planRun{
-		{name: "budgets", policy: "single-numa-node", scope: "pod", smoke: true, pods: planBudgets},
+		{name: "budgets", policy: "single-numa-node", scope: "pod", pods: planBudgets},
 		{name: "whole cores", policy: "restricted", scope: "container", cpuOptions: map[string]string{"full-pcpus-only": "true"}, pods: planWholeCores},
 		{name: "over both nodes", policy: "best-effort", scope: "pod", cpuOptions: map[string]string{"distribute-cpus-across-numa": "true"}, pods: planWide},
 		{name: "pages", policy: "single-numa-node", scope: "container", hugepages: 32 << 20, pods: planPages},

@@ -50,13 +50,11 @@ type planned struct {
 // On a host the same is played whatever machine it is: nothing here knows more of a
 // machine than the command line finds out.
 func TestPlan(t *testing.T) {
+	onlyWhole(t)
 	for _, m := range planMachines {
 		shape, err := guest.ParseShape(m.shape)
 		must(t, err)
 		for _, run := range m.runs {
-			if leftOut(run.smoke) {
-				continue
-			}
 			if host != "" {
 				name := fmt.Sprintf("%s, %s, %s scope", run.name, run.policy, run.scope)
 				t.Run(name, func(t *testing.T) { playPlan(t, freshHost(t), run) })

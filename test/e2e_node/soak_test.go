@@ -17,12 +17,9 @@ import (
 	"github.com/podslice/podslice/test/e2e_node/statecheck"
 )
 
-// How many pods are admitted, if SOAK_ADMISSIONS says nothing else: by the smoke
-// test, and otherwise.
-const (
-	smokeAdmissions   = 8
-	defaultAdmissions = 20
-)
+// defaultAdmissions is how many pods are admitted, if SOAK_ADMISSIONS says nothing
+// else.
+const defaultAdmissions = 20
 
 // When the kubelet is killed. Admissions are over a second or two after the pods
 // were added; their containers start in the time after that. A kubelet that starts
@@ -43,11 +40,8 @@ const (
 //
 // The scope changes from one kubelet to the next: pods keep what they have.
 func TestSoak(t *testing.T) {
-	admissions := defaultAdmissions
-	if testing.Short() {
-		admissions = smokeAdmissions
-	}
-	s := &soak{t: t, want: number(t, "SOAK_ADMISSIONS", admissions)}
+	onlyWhole(t)
+	s := &soak{t: t, want: number(t, "SOAK_ADMISSIONS", defaultAdmissions)}
 	seed := uint64(number(t, "SOAK_SEED", int(time.Now().UnixNano()&0xffffffff)))
 	say("soak: SOAK_SEED=%d SOAK_ADMISSIONS=%d", seed, s.want)
 	s.random = rand.New(rand.NewPCG(seed, 0))

@@ -72,7 +72,7 @@ func TestStockBehaviour(t *testing.T) {
 		{"both gates off, pod with a budget", false, bothOff, database, `
 refused: PodLevelResourcesNotSupported: Pod was rejected: PodLevelResources feature gate is disabled
 `},
-		{"both gates off, pod without", true, bothOff, plain, `
+		{"both gates off, pod without", false, bothOff, plain, `
 pod: cpu.max "max 100000", memory.max 5368709120
 sidecar: isolation host, cpus "0-1,6-23", mems "0", cpu.max "50000 100000", memory.max 1073741824
 main: isolation container, cpus "2-5", mems "0", cpu.max "max 100000", memory.max 4294967296
