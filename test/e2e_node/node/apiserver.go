@@ -44,9 +44,13 @@ current-context: here
 	}
 	n.log("starting an API server")
 	gates := fmt.Sprintf("%s=true,%s=true", GatePodLevelResources, GatePodLevelResourceManagers)
+	program := bin + "/" + SuiteProgram
+	if n.Guest.Emulated() {
+		program = "/usr/bin/" + OneCPU + " " + program
+	}
 	_, err := n.Guest.Output(ctx, lines(stopAPIServer, "rm -rf "+apiFolder, "mkdir -p "+apiFolder, fmt.Sprintf(
-		"systemd-run -q --unit=%s -p WorkingDirectory=%s -p StandardOutput=append:%[3]s -p StandardError=append:%[3]s %s/%s --run-services-mode --server-start-timeout=%s --bearer-token=%s --service-feature-gates=%s",
-		apiUnit, apiFolder, apiLog, bin, SuiteProgram, limitAPI, apiToken, gates)))
+		"systemd-run -q --unit=%s -p WorkingDirectory=%s -p StandardOutput=append:%[3]s -p StandardError=append:%[3]s %s --run-services-mode --server-start-timeout=%s --bearer-token=%s --service-feature-gates=%s",
+		apiUnit, apiFolder, apiLog, program, limitAPI, apiToken, gates)))
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,16 @@ const Programs = guest.DiskMount + "/bin"
 // something else there.
 const Runc = "/usr/local/bin/podslice-runc"
 
+// Pace is the environment of programs in Go on an emulated node. Collecting garbage
+// is what they can do without: there is memory enough. And all CPUs of the guest are
+// one thread of the host, so that a program that uses many of them waits for itself:
+// for locks that another CPU holds, which does not run meanwhile.
+const Pace = "GOGC=400 GOMAXPROCS=2"
+
+// OneCPU keeps a program with many goroutines from that altogether. Its children are
+// kept on that CPU, too.
+const OneCPU = "taskset -c 0"
+
 // Name is the node's.
 const Name = "node1"
 

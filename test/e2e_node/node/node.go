@@ -35,9 +35,7 @@ func Up(ctx context.Context, g *guest.Guest, log guest.Log) (*Node, error) {
 		fmt.Sprintf("for archive in %s/images/*.tar; do %s/ctr -n k8s.io images import $archive || exit 1; done", guest.DiskMount, bin),
 	}
 	if g.Emulated() {
-		// Collecting garbage is what emulated programs in Go can do without: there
-		// is memory enough. They run as units of systemd.
-		commands = append([]string{"systemctl set-environment GOGC=400"}, commands...)
+		commands = append([]string{"systemctl set-environment " + Pace}, commands...)
 	}
 	upCtx, cancel := context.WithTimeoutCause(ctx, limitRuntime, fmt.Errorf("not within %s", limitRuntime))
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 
 // Record is what came of specs, with one kubelet on one machine.
 type Record struct {
-	// Kubelet is its version, Machine the shape of the emulated machine.
+	// Kubelet is its version, Machine the shape of the emulated machine, or the host.
 	Kubelet string `json:"kubelet"`
 	Machine string `json:"machine"`
 	// Inputs tells runs apart whose results do not belong together.

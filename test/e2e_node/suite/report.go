@@ -48,6 +48,8 @@ type Result struct {
 	Reason string `json:"reason,omitempty"`
 	// Alone is set if it failed among others, and this is what came of it alone.
 	Alone bool `json:"alone,omitempty"`
+	// Machine is the shape of the emulated machine, if not the record's.
+	Machine string `json:"machine,omitempty"`
 
 	output string
 }

@@ -93,7 +93,7 @@ func (s *Session) Run(ctx context.Context, specs []Spec) ([]Result, error) {
 	done := make(chan error, 1)
 	go func() {
 		// The suite fails when a spec does: its report tells.
-		_, err := g.Run(runCtx, command(specs, limit))
+		_, err := g.Run(runCtx, command(specs, limit, g.Emulated()))
 		done <- err
 	}()
 	err := s.watch(runCtx, specs, done)
@@ -111,7 +111,13 @@ func (s *Session) Run(ctx context.Context, specs []Spec) ([]Result, error) {
 	return results, err
 }
 
-func command(specs []Spec, limit time.Duration) string {
+// command is the shell command that runs the suite. Emulated, the API server that is
+// in it would else need more of the guest's time than the kubelet.
+func command(specs []Spec, limit time.Duration, emulated bool) string {
+	program := binary
+	if emulated {
+		program = node.Pace + " " + node.OneCPU + " " + binary
+	}
 	flags := []string{
 		"--node-name=node1",
 		"--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
@@ -126,7 +132,7 @@ func command(specs []Spec, limit time.Duration) string {
 		"--ginkgo.json-report=" + report,
 		"--ginkgo.focus=" + guest.Quote(focus(specs)),
 	}
-	return fmt.Sprintf("cd %s && GOMAXPROCS=2 GOGC=400 %s %s > %s 2>&1", folder, binary, strings.Join(flags, " "), output)
+	return fmt.Sprintf("cd %s && %s %s > %s 2>&1", folder, program, strings.Join(flags, " "), output)
 }
 
 // watch reports specs as they end, until the suite does.

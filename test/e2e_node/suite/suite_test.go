@@ -3,6 +3,7 @@
 package suite
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -122,7 +123,7 @@ func TestRecord(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	r := results(t)
-	e := &Exceptions{Missing: map[string]string{"SRIOV": "SR-IOV devices"}, Fails: map[string]string{r[3].Name: "it never passes"}}
+	e := &Exceptions{Missing: map[string]string{"SRIOV": "SR-IOV devices"}, Never: map[string]string{r[3].Name: "it never passes"}, Machines: map[string]map[string]string{"1 node, 2 cores, 1 thread, 2Gi each": {r[0].Name: "wants one node"}}}
 	require.Empty(t, e.Judge(r[0]))
 	require.Equal(t, "failed", e.Judge(r[1]))
 	require.Empty(t, e.Judge(r[2]))
@@ -131,8 +132,16 @@ func TestVerdict(t *testing.T) {
 	other.Reason = "needs 10 CPUs"
 	require.NotEmpty(t, e.Judge(other))
 
+	require.Equal(t, "1 node, 2 cores, 1 thread, 2Gi each", e.MachineOf(r[0].Spec))
+	require.Empty(t, e.MachineOf(r[1].Spec))
+	require.Equal(t, "it never passes", e.Note(r[3]))
+	require.Equal(t, []string{r[0].Name}, e.Unknown([]Spec{r[1].Spec, r[3].Spec}))
+
 	now, stock := &Record{}, &Record{}
 	now.Add(r[:3]...)
+	elsewhere := r[0]
+	elsewhere.Machine = e.MachineOf(r[0].Spec)
+	now.Add(elsewhere)
 	stock.Add(r[0])
 	specs := []Spec{r[0].Spec, r[1].Spec, r[2].Spec, r[3].Spec}
 	var table strings.Builder
@@ -140,6 +149,7 @@ func TestVerdict(t *testing.T) {
 	require.Equal(t, strings.TrimLeft(`
 SPEC                        RESULT   SECONDS  UPSTREAM'S KUBELET  NAME
 cpu_manager_test.go:12      passed   32       passed (32 s)       CPU Manager with options should pin (a|b)
+                                                                    (on 1 node, 2 cores, 1 thread, 2Gi each: wants one node)
 cpu_manager_test.go:30      failed   1        not on record       CPU Manager should fail
                                                                     (Timed out.)
 topology_manager_test.go:7  skipped  0        not on record       Topology Manager wants devices
@@ -180,6 +190,18 @@ S [SKIPPED] [0.001 seconds]
 	// What is fetched of the output has these lines.
 	lines := regexp.MustCompile("(?m)" + progressLines)
 	require.Len(t, lines.FindAllString("[sig-node] A\n• [92.5 seconds]\nS [SKIPPED] [0.001 seconds]\n• [FAILED] [12.0 seconds]\n  • [1 seconds]\nSTEP: x\n  [sig-node] A\n", -1), 4)
+}
+
+func TestReadExceptions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "exceptions.json")
+	for text, want := range map[string]string{
+		`{"machines": {"1 node": {"a": "b"}}}`: "1 node",
+		`{"machines": {"1 node, 2 cores, 1 thread, 2Gi each": {"a": "b"}, "1 node, 3 cores, 1 thread, 2Gi each": {"a": "b"}}}`: `"a" is for machine`,
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err := ReadExceptions(file)
+		require.ErrorContains(t, err, want, text)
+	}
 }
 
 // The files of the repository can be read.

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -76,12 +78,15 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if unknown := exceptions.Unknown(specs); o.focus == "" && len(unknown) > 0 {
+		return fmt.Errorf("%s names specs that the suite does not have: %q", o.exceptions, unknown)
+	}
 	inputs, err := digest(o.machine(), o.kubelet, filepath.Join(o.out, "bin", node.SuiteProgram))
 	if err != nil {
 		return err
 	}
 	dir := o.folder()
-	r := &runner{options: o, dir: dir, file: filepath.Join(dir, "results.json"), started: time.Now(), specs: specs, onRecord: stock}
+	r := &runner{options: o, dir: dir, file: filepath.Join(dir, "results.json"), started: time.Now(), specs: specs, exceptions: exceptions, onRecord: stock}
 	if r.now, err = suite.ReadRecord(r.file); err != nil {
 		return err
 	}
@@ -196,21 +201,32 @@ type runner struct {
 	started   time.Time
 	specs     []suite.Spec
 	now       *suite.Record
+	// exceptions say which specs need another machine.
+	exceptions *suite.Exceptions
 	// onRecord is what is committed of upstream's kubelet.
 	onRecord *suite.Record
+}
+
+// machineOf is the shape of the machine that a spec needs, "" for the usual one. A
+// host of the user's is the one for all.
+func (r *runner) machineOf(s suite.Spec) string {
+	if r.host != "" {
+		return ""
+	}
+	return r.exceptions.MachineOf(s)
 }
 
 func (r *runner) say(format string, args ...any) {
 	fmt.Printf("%5.0fs  %s\n", time.Since(r.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// open are the specs of which nothing is known, or that have failed and not run
-// alone yet.
+// open are the specs of which nothing is known on their machine, or that have failed
+// there and not run alone yet.
 func (r *runner) open() (fresh, again []suite.Spec) {
 	for _, s := range r.specs {
 		x, ok := r.now.Of(s)
 		switch {
-		case !ok:
+		case !ok || x.Machine != r.machineOf(s):
 			fresh = append(fresh, s)
 		case x.State == suite.Failed && !x.Alone:
 			again = append(again, s)
@@ -224,13 +240,29 @@ func (r *runner) complete() bool {
 	return len(fresh)+len(again) == 0
 }
 
-// all boots the machine and runs what is open.
+// all runs what is open, on one machine after the other, the usual one first.
 func (r *runner) all(ctx context.Context) error {
 	fresh, again := r.open()
 	if done := len(r.specs) - len(fresh) - len(again); done > 0 {
 		r.say("going on: %d of %d specs have run", done, len(r.specs))
 	}
-	n, err := r.boot(ctx)
+	var shapes []string
+	for _, s := range append(fresh, again...) {
+		shapes = append(shapes, r.machineOf(s))
+	}
+	slices.Sort(shapes)
+	for _, shape := range slices.Compact(shapes) {
+		if err := r.on(ctx, shape); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// on boots a machine and runs what is open of the specs that need it.
+func (r *runner) on(ctx context.Context, shape string) error {
+	elsewhere := func(s suite.Spec) bool { return r.machineOf(s) != shape }
+	n, err := r.boot(ctx, shape)
 	if err != nil {
 		return err
 	}
@@ -240,13 +272,14 @@ func (r *runner) all(ctx context.Context) error {
 	}
 	r.now.Machine = r.machine()
 	r.say("under test: %s", r.now.Kubelet)
-	for _, batch := range suite.Batches(fresh) {
+	fresh, _ := r.open()
+	for _, batch := range suite.Batches(slices.DeleteFunc(fresh, elsewhere)) {
 		if err := r.batch(ctx, n, batch, false); err != nil {
 			return err
 		}
 	}
-	_, again = r.open()
-	for _, s := range again {
+	_, again := r.open()
+	for _, s := range slices.DeleteFunc(again, elsewhere) {
 		if err := r.batch(ctx, n, []suite.Spec{s}, true); err != nil {
 			return err
 		}
@@ -254,8 +287,9 @@ func (r *runner) all(ctx context.Context) error {
 	return nil
 }
 
-func (r *runner) boot(ctx context.Context) (*node.Node, error) {
-	shape, err := guest.ParseShape(suite.Machine)
+// boot starts a machine of a shape, the usual one if it is "", or takes the host.
+func (r *runner) boot(ctx context.Context, machine string) (*node.Node, error) {
+	shape, err := guest.ParseShape(cmp.Or(machine, suite.Machine))
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +329,7 @@ func (r *runner) boot(ctx context.Context) (*node.Node, error) {
 
 // batch runs specs and keeps what came of them.
 func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, alone bool) error {
+	shape := r.machineOf(specs[0])
 	fresh, again := r.open()
 	what := fmt.Sprintf("%d specs from %s on, %d to come", len(specs), specs[0].Place(), len(fresh)-len(specs))
 	if alone {
@@ -307,7 +342,7 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 		r.say("%s  %s (%.0f s)", x.State, x.Place(), x.Seconds)
 		told[x.Name] = true
 		// Of the others the reason is not known yet.
-		if x.Alone = alone; x.State == suite.Passed {
+		if x.Alone, x.Machine = alone, shape; x.State == suite.Passed {
 			failed = errors.Join(failed, r.keep([]suite.Result{x}))
 		}
 	}}
@@ -318,7 +353,7 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 	ran := map[string]bool{}
 	for i, x := range results {
 		ran[x.Name] = true
-		results[i].Alone = alone
+		results[i].Alone, results[i].Machine = alone, shape
 		if x.State != suite.Passed || !told[x.Name] {
 			r.say("%s  %s (%.0f s)  %s", x.State, x.Place(), x.Seconds, x.Reason)
 		}
@@ -327,8 +362,8 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 		r.say("%v", err)
 		// What has not run has failed, so that it runs alone next.
 		for _, spec := range specs {
-			if x, _ := r.now.Of(spec); !ran[spec.Name] && x.State != suite.Passed {
-				results = append(results, suite.Result{Spec: spec, State: suite.Failed, Reason: err.Error(), Alone: alone})
+			if x, _ := r.now.Of(spec); !ran[spec.Name] && (x.State != suite.Passed || x.Machine != shape) {
+				results = append(results, suite.Result{Spec: spec, State: suite.Failed, Reason: err.Error(), Alone: alone, Machine: shape})
 			}
 		}
 	}
