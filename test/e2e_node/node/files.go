@@ -22,8 +22,9 @@ const Runc = "/usr/local/bin/podslice-runc"
 // Pace is the environment of programs in Go on an emulated node. Collecting garbage
 // is what they can do without: there is memory enough. And all CPUs of the guest are
 // one thread of the host, so that a program that uses many of them waits for itself:
-// for locks that another CPU holds, which does not run meanwhile.
-const Pace = "GOGC=400 GOMAXPROCS=2"
+// for locks that another CPU holds, which does not run meanwhile. Last, a goroutine
+// is taken off its CPU after 10 ms, by a signal: what takes 10 ms here is no long loop.
+const Pace = "GOGC=400 GOMAXPROCS=2 GODEBUG=asyncpreemptoff=1"
 
 // OneCPU keeps a program with many goroutines from that altogether. Its children are
 // kept on that CPU, too.
