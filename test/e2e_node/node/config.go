@@ -101,6 +101,11 @@ func (c Config) YAML() ([]byte, error) {
 		"cpuManagerReconcilePeriod": ReconcilePeriod.String(),
 		// Emulated calls to the runtime may take long.
 		"runtimeRequestTimeout": "10m",
+		// No image is removed. cAdvisor 0.60.5 panics if it is asked for the image
+		// file system between its making room for the first sample of the root
+		// cgroup and its adding it (InMemoryCache.AddStats, manager.GetFsInfo), and
+		// the kubelet asks while cAdvisor starts, to collect images.
+		"imageGCHighThresholdPercent": 100,
 		"evictionHard": map[string]string{
 			"memory.available": fmt.Sprint(evictionMemory), "nodefs.available": "1%", "nodefs.inodesFree": "1%",
 			"imagefs.available": "1%", "imagefs.inodesFree": "1%",

@@ -42,7 +42,8 @@ const (
 )
 
 // kubeletConfig is what the suite makes the kubelet's configuration of. Beside
-// the cgroup driver it is what the suite takes if it is given none.
+// the cgroup driver it is what the suite takes if it is given none. Images are not
+// collected: see package node.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
@@ -51,6 +52,7 @@ failSwapOn: false
 volumeStatsAggPeriod: 10s
 fileCheckFrequency: 10s
 serializeImagePulls: false
+imageGCHighThresholdPercent: 100
 podCIDR: 10.100.0.0/24
 featureGates:
   PodLevelResources: true
