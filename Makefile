@@ -140,7 +140,7 @@ faults: ## play each known fault of the kubelet's own managers on them and on ou
 .PHONY: test-e2e-node test-e2e-node-all
 test-e2e-node: e2e-cases := $(if $(RUN),,-short)
 test-e2e-node: e2e-second := $(if $(RUN),kubelet-stock)
-test-e2e-node: deps kubelet-$(KUBELET) $(if $(RUN),kubelet-stock suite) tools podslice ## pods of every kind on an emulated node, every value asserted: the most telling cases (RUN=regexp: all of some tests)
+test-e2e-node: deps kubelet-$(KUBELET) $(if $(RUN),kubelet-stock suite) tools podslice ## pods of every kind on an emulated node, every value asserted: a smoke test (RUN=regexp: all of some tests)
 	@$(e2e-node)
 test-e2e-node-all: e2e-cases :=
 test-e2e-node-all: e2e-second := kubelet-stock

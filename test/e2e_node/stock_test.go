@@ -46,6 +46,7 @@ spec:
 // recorded with the kubelet of upstream's v1.37.2 on the same machine:
 // make test-e2e-node KUBELET=stock RUN=TestStockBehaviour
 func TestStockBehaviour(t *testing.T) {
+	onlyWhole(t)
 	plain, err := node.ParseManifest([]byte(plainPod))
 	must(t, err)
 	database := example(t, "tightly-coupled-database")
@@ -64,40 +65,36 @@ func TestStockBehaviour(t *testing.T) {
 
 	for _, test := range []struct {
 		name   string
-		smoke  bool
 		config node.Config
 		pod    node.Manifest
 		want   string
 	}{
-		{"both gates off, pod with a budget", false, bothOff, database, `
+		{"both gates off, pod with a budget", bothOff, database, `
 refused: PodLevelResourcesNotSupported: Pod was rejected: PodLevelResources feature gate is disabled
 `},
-		{"both gates off, pod without", false, bothOff, plain, `
+		{"both gates off, pod without", bothOff, plain, `
 pod: cpu.max "max 100000", memory.max 5368709120
 sidecar: isolation host, cpus "0-1,6-23", mems "0", cpu.max "50000 100000", memory.max 1073741824
 main: isolation container, cpus "2-5", mems "0", cpu.max "max 100000", memory.max 4294967296
 `},
-		{"managers gate off, pod with a budget", true, managersOff, database, `
+		{"managers gate off, pod with a budget", managersOff, database, `
 pod: cpu.max "800000 100000", memory.max 17179869184
 metrics-exporter: isolation host, cpus "0-23", mems "", cpu.max "800000 100000", memory.max 17179869184
 backup-agent: isolation host, cpus "0-23", mems "", cpu.max "800000 100000", memory.max 17179869184
 database: isolation host, cpus "0-23", mems "", cpu.max "600000 100000", memory.max 12884901888
 `},
-		{"both gates on, pod without a budget", false, pinned, plain, `
+		{"both gates on, pod without a budget", pinned, plain, `
 pod: cpu.max "max 100000", memory.max 5368709120
 sidecar: isolation host, cpus "0-1,6-23", mems "0", cpu.max "50000 100000", memory.max 1073741824
 main: isolation container, cpus "2-5", mems "0", cpu.max "max 100000", memory.max 4294967296
 `},
-		{"none policies, pod with a budget", false, none, database, `
+		{"none policies, pod with a budget", none, database, `
 pod: cpu.max "800000 100000", memory.max 17179869184
 metrics-exporter: isolation host, cpus "", mems "", cpu.max "800000 100000", memory.max 17179869184
 backup-agent: isolation host, cpus "", mems "", cpu.max "800000 100000", memory.max 17179869184
 database: isolation host, cpus "", mems "", cpu.max "600000 100000", memory.max 12884901888
 `},
 	} {
-		if leftOut(test.smoke) {
-			continue
-		}
 		t.Run(test.name, func(t *testing.T) {
 			n := freshNode(t)
 			must(t, n.AddPod(ctx, test.pod))
