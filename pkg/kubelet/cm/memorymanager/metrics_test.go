@@ -3,15 +3,38 @@
 package memorymanager
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
 )
+
+// TestMain registers the kubelet's metrics with the gates on, as the kubelet that is
+// tested here does. It happens once in a process, with the gates of that moment, and
+// the first topology manager that is made does it.
+func TestMain(m *testing.M) {
+	gates := utilfeature.DefaultMutableFeatureGate
+	was := map[string]bool{}
+	for _, gate := range []featuregate.Feature{features.PodLevelResources, features.PodLevelResourceManagers} {
+		was[string(gate)] = gates.Enabled(gate)
+	}
+	if err := gates.Set("PodLevelResources=true,PodLevelResourceManagers=true"); err != nil {
+		panic(err)
+	}
+	metrics.Register()
+	if err := gates.SetFromMap(was); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // samples reads this manager's counters: short name and labels to value.
 func samples(t *testing.T) map[string]float64 {

@@ -59,6 +59,9 @@ func NewManager(logger klog.Logger, topology []cadvisorapi.Node, topologyPolicyN
 		"policy", topologyPolicyName, "scope", topologyScopeName,
 		"preferClosestNUMANodes", opts.PreferClosestNUMA, "maxAllowableNUMANodes", opts.MaxAllowableNUMANodes,
 		"numaTieBreak", cmp.Or(opts.NUMATieBreak, TieBreakLowest), "bestEffortLocality", opts.BestEffortLocality, "nodes", ids)
+	// The kubelet registers its metrics after it has made its managers, and what is
+	// added to one before is lost without a word. It registers only once.
+	metrics.Register()
 	for _, scope := range []string{metrics.AlignScopeContainer, metrics.AlignScopePod} {
 		// A series that starts at 0 can be told from one that is missing.
 		metrics.ContainerAlignedComputeResources.WithLabelValues(scope, metrics.AlignedNUMANode).Add(0)
