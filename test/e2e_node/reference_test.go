@@ -59,8 +59,8 @@ var references = []reference{
 }
 
 // TestReferencePods starts each reference pod, checks every value that is
-// promised for it, and then kills and starts the kubelet twice: nothing may
-// move, and no process may be another one.
+// promised for it, and then kills and starts the kubelet twice, but in the smoke
+// test: nothing may move, and no process may be another one.
 func TestReferencePods(t *testing.T) {
 	for _, ref := range references {
 		t.Run(ref.pod, func(t *testing.T) {
