@@ -4,6 +4,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,6 +68,9 @@ evictionMinimumReclaim:
   nodefs.inodesFree: 5%
 `
 
+// ErrNotStarted is the error of a suite that did not come as far as its specs.
+var ErrNotStarted = errors.New("the suite could not start")
+
 // Session runs batches on a node.
 type Session struct {
 	Node *node.Node
@@ -77,7 +81,8 @@ type Session struct {
 }
 
 // Run runs specs and returns what came of them. An error means that the suite
-// could not do its work; what is known even then is returned as well.
+// could not do its work (ErrNotStarted: none of it); what is known even then is
+// returned as well.
 func (s *Session) Run(ctx context.Context, specs []Spec) ([]Result, error) {
 	g := s.Node.Guest
 	if err := s.Node.Wipe(ctx); err != nil {
@@ -187,7 +192,7 @@ func (s *Session) read(ctx context.Context, specs []Spec) ([]Result, error) {
 		}
 	}
 	if reason := setupFailure([]byte(data)); reason != "" && len(results) == 0 || failed && reason != "" {
-		return nil, fmt.Errorf("the suite could not start: %s", reason)
+		return nil, fmt.Errorf("%w: %s", ErrNotStarted, reason)
 	}
 	return results, nil
 }

@@ -135,6 +135,9 @@ func TestVerdict(t *testing.T) {
 	require.Equal(t, "1 node, 2 cores, 1 thread, 2Gi each", e.MachineOf(r[0].Spec))
 	require.Empty(t, e.MachineOf(r[1].Spec))
 	require.Equal(t, "it never passes", e.Note(r[3]))
+	wonder := r[3]
+	wonder.State = Passed
+	require.Contains(t, e.Note(wonder), "said never to")
 	require.Equal(t, []string{r[0].Name}, e.Unknown([]Spec{r[1].Spec, r[3].Spec}))
 
 	now, stock := &Record{}, &Record{}

@@ -118,6 +118,8 @@ func (e *Exceptions) Note(r Result) string {
 	never := e.Never[r.Name]
 	what, missing := e.missing(r)
 	switch {
+	case r.State == Passed && never != "":
+		notes = append(notes, "passed, although it is said never to: "+never)
 	case r.State == Passed && r.Alone:
 		notes = append(notes, "failed among others")
 	case r.State == Passed:

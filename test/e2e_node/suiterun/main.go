@@ -28,6 +28,9 @@ import (
 	"github.com/podslice/podslice/test/e2e_node/suite"
 )
 
+// attempts is how often the suite may be started for a spec alone.
+const attempts = 2
+
 // managers selects the specs of the managers, podresources and their metrics.
 const managers = `(CPU Manager|Memory Manager|Topology Manager|Pod Resources API|POD Resources API)`
 
@@ -274,14 +277,20 @@ func (r *runner) on(ctx context.Context, shape string) error {
 	r.say("under test: %s", r.now.Kubelet)
 	fresh, _ := r.open()
 	for _, batch := range suite.Batches(slices.DeleteFunc(fresh, elsewhere)) {
-		if err := r.batch(ctx, n, batch, false); err != nil {
+		if _, err := r.batch(ctx, n, batch, false); err != nil {
 			return err
 		}
 	}
 	_, again := r.open()
 	for _, s := range slices.DeleteFunc(again, elsewhere) {
-		if err := r.batch(ctx, n, []suite.Spec{s}, true); err != nil {
-			return err
+		for range attempts {
+			started, err := r.batch(ctx, n, []suite.Spec{s}, true)
+			if err != nil {
+				return err
+			}
+			if started {
+				break
+			}
 		}
 	}
 	return nil
@@ -327,8 +336,9 @@ func (r *runner) boot(ctx context.Context, machine string) (*node.Node, error) {
 	return n, nil
 }
 
-// batch runs specs and keeps what came of them.
-func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, alone bool) error {
+// batch runs specs and keeps what came of them. It tells whether the suite came as
+// far as that.
+func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, alone bool) (started bool, err error) {
 	shape := r.machineOf(specs[0])
 	fresh, again := r.open()
 	what := fmt.Sprintf("%d specs from %s on, %d to come", len(specs), specs[0].Place(), len(fresh)-len(specs))
@@ -348,8 +358,9 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 	}}
 	results, err := s.Run(ctx, specs)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return false, ctx.Err()
 	}
+	started = !errors.Is(err, suite.ErrNotStarted)
 	ran := map[string]bool{}
 	for i, x := range results {
 		ran[x.Name] = true
@@ -360,14 +371,15 @@ func (r *runner) batch(ctx context.Context, n *node.Node, specs []suite.Spec, al
 	}
 	if err != nil {
 		r.say("%v", err)
-		// What has not run has failed, so that it runs alone next.
+		// What has not run has failed, so that it runs alone next. If the suite does
+		// not start even then, that says nothing of the spec, which stays open.
 		for _, spec := range specs {
 			if x, _ := r.now.Of(spec); !ran[spec.Name] && (x.State != suite.Passed || x.Machine != shape) {
-				results = append(results, suite.Result{Spec: spec, State: suite.Failed, Reason: err.Error(), Alone: alone, Machine: shape})
+				results = append(results, suite.Result{Spec: spec, State: suite.Failed, Reason: err.Error(), Alone: alone && started, Machine: shape})
 			}
 		}
 	}
-	return errors.Join(failed, r.keep(results))
+	return started, errors.Join(failed, r.keep(results))
 }
 
 // keep writes results down, and puts those that count on record if they are of
