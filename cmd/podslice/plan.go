@@ -77,7 +77,7 @@ Exit codes: 0 all pods are admitted, 1 wrong use or input, 2 some are refused.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&flags.files, "filename", "f", nil, "a `file` with pods, or - for standard input; may be repeated")
+	f.StringArrayVarP(&flags.files, "filename", "f", nil, "a `file` with pods, a folder of such, or - for standard input; may be repeated")
 	machineFlag(cmd, &flags.machine, "the `machine` to plan for instead of this one, see \"podslice machine\"")
 	f.StringVar(&flags.config, "config", "", "the KubeletConfiguration in a `file`")
 	f.StringVar(&flags.state, "state", "", "begin with the state files in a `folder`")

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -77,8 +80,13 @@ type Workload struct {
 	Notes []string
 }
 
-// Read reads the files, and standard input where a name is "-".
+// Read reads the files, those in a folder that are named as manifests are, and standard
+// input where a name is "-".
 func Read(names []string, stdin io.Reader, options Options) (Workload, error) {
+	names, err := files(names)
+	if err != nil {
+		return Workload{}, err
+	}
 	r := reader{options: options, seen: map[string]Source{}}
 	for _, name := range names {
 		text, err := readFile(name, stdin)
@@ -93,6 +101,35 @@ func Read(names []string, stdin io.Reader, options Options) (Workload, error) {
 		}
 	}
 	return r.Workload, nil
+}
+
+// extensions are those of the files of a folder that kubectl reads.
+var extensions = []string{".json", ".yaml", ".yml"}
+
+// files puts the files in it in the place of a folder, in the order of their names.
+// As with kubectl, folders in it are left out.
+func files(names []string) ([]string, error) {
+	var all []string
+	for _, name := range names {
+		if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
+			all = append(all, name) // reading it tells what is wrong
+			continue
+		}
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return nil, err
+		}
+		before := len(all)
+		for _, entry := range entries {
+			if !entry.IsDir() && slices.Contains(extensions, filepath.Ext(entry.Name())) {
+				all = append(all, filepath.Join(name, entry.Name()))
+			}
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("folder %s has no file whose name ends in %s", name, strings.Join(extensions, ", "))
+		}
+	}
+	return all, nil
 }
 
 func readFile(name string, stdin io.Reader) ([]byte, error) {
