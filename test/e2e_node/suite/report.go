@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,10 +76,12 @@ type ginkgoSpec struct {
 }
 
 func (g ginkgoSpec) spec() Spec {
+	// The focus is matched with a name in which empty texts have no place.
+	texts := slices.DeleteFunc(append(slices.Clone(g.ContainerHierarchyTexts), g.LeafNodeText), func(text string) bool { return text == "" })
 	return Spec{
 		File: path.Base(g.LeafNodeLocation.FileName),
 		Line: g.LeafNodeLocation.LineNumber,
-		Name: strings.Join(append(g.ContainerHierarchyTexts, g.LeafNodeText), " "),
+		Name: strings.Join(texts, " "),
 	}
 }
 

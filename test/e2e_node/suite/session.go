@@ -179,10 +179,12 @@ func (s *Session) read(ctx context.Context, specs []Spec) ([]Result, error) {
 		wanted[spec.Name] = true
 	}
 	failed := false
+	ran := map[string]bool{}
 	for _, r := range results {
 		if !wanted[r.Name] {
 			return nil, fmt.Errorf("the suite has run %s, which was not asked for", r.Name)
 		}
+		ran[r.Name] = true
 		if r.State != Failed {
 			continue
 		}
@@ -193,6 +195,11 @@ func (s *Session) read(ctx context.Context, specs []Spec) ([]Result, error) {
 	}
 	if reason := setupFailure([]byte(data)); reason != "" && len(results) == 0 || failed && reason != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNotStarted, reason)
+	}
+	for _, spec := range specs {
+		if !ran[spec.Name] {
+			return results, fmt.Errorf("the suite has not run %s", spec.Name)
+		}
 	}
 	return results, nil
 }

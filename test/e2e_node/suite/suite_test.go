@@ -59,6 +59,13 @@ func TestReadResults(t *testing.T) {
 	}
 }
 
+// Ginkgo leaves empty texts out of the name that it matches with the focus.
+func TestEmptyTexts(t *testing.T) {
+	r, err := ReadResults([]byte(strings.Replace(reportText, `"with options"]`, `"with options", "", ""]`, 1)))
+	require.NoError(t, err)
+	require.Equal(t, results(t)[0].Name, r[0].Name)
+}
+
 func TestReadSpecsRefusesTwins(t *testing.T) {
 	_, err := ReadSpecs([]byte(strings.Replace(reportText, "wants devices", "was cut off", 1)))
 	require.ErrorContains(t, err, "two specs are named")
