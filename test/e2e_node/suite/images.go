@@ -10,9 +10,9 @@ import (
 	"github.com/podslice/podslice/test/e2e_node/node"
 )
 
-// The name by which the suite of 1.37 knows the device plugin. Its manifest has
-// another tag, which the suite replaces.
-const imagePlugin = "registry.k8s.io/e2e-test-images/sample-device-plugin:1.7"
+// imagePlugin is the name of the device plugin in its manifest, which the suite takes
+// as it is: its own list of images has another tag.
+const imagePlugin = "registry.k8s.io/e2e-test-images/sample-device-plugin:1.8.0"
 
 // pacedShell is /bin/sh of busybox's image. Containers of some specs sleep for a few
 // seconds while the suite looks at them, and on an emulated machine looking takes many

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	manifests "k8s.io/kubernetes/test/e2e/testing-manifests"
 
 	"github.com/podslice/podslice/test/e2e_node/guest"
 )
@@ -224,6 +225,13 @@ func TestFiles(t *testing.T) {
 	for _, r := range stock.Results {
 		require.NotEmpty(t, r.State, r.Name)
 	}
+}
+
+// The device plugin's image is found where the suite's manifest asks for it.
+func TestPluginImage(t *testing.T) {
+	text, err := manifests.GetE2ETestingManifestsFS().ReadTestFile("test/e2e/testing-manifests/sample-device-plugin/sample-device-plugin.yaml")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "image: "+imagePlugin+"\n")
 }
 
 // Sleeps of whole seconds take ten times as long, others do not.
