@@ -44,13 +44,17 @@ func readProgress(output string, specs []Spec) []Result {
 	return results
 }
 
-// named finds a spec by the line with its name, which may go on with its labels.
+// named finds a spec by the line with its name, which may go on with its labels. In the
+// line an empty text has a place, between two spaces.
 func named(specs []Spec, line string) (found Spec, ok bool) {
+	line = squeezed(line)
 	for _, s := range specs {
 		// One name may be the beginning of another.
-		if strings.HasPrefix(line, s.Name) && len(s.Name) > len(found.Name) {
+		if strings.HasPrefix(line, squeezed(s.Name)) && len(s.Name) > len(found.Name) {
 			found, ok = s, true
 		}
 	}
 	return found, ok
 }
+
+func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }

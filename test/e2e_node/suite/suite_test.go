@@ -186,12 +186,12 @@ func TestReadProgress(t *testing.T) {
 • [FAILED] [12.0 seconds]
 [sig-node] C was not asked for
 • [5 seconds]
-[sig-node] B [Feature:X] does
+[sig-node] B  [Feature:X] does
 S [SKIPPED] [0.001 seconds]
 [sig-node] A does
 • [SLOW TEST] [60.1 seconds]
 • [1 seconds]
-[sig-node] B [Feature:X] does
+[sig-node]  B [Feature:X] does
 `, []Spec{a, longer, b})
 	require.Equal(t, []Result{
 		{Spec: longer, State: Passed, Seconds: 92.554}, {Spec: a, State: Failed, Seconds: 12},
