@@ -11,7 +11,7 @@ import (
 )
 
 // imagePlugin is the name of the device plugin in its manifest, which the suite takes
-// as it is: its own list of images has another tag.
+// as it is.
 const imagePlugin = "registry.k8s.io/e2e-test-images/sample-device-plugin:1.8.0"
 
 // pacedShell is /bin/sh of busybox's image. Containers of some specs sleep for a few

@@ -18,9 +18,9 @@ const pacedRunc = "ln -sfn " + node.Programs + "/pacedrunc " + node.Runc
 const collector = "systemd-run -q --unit=collect-dead " + node.Programs + "/nodereport collect-dead"
 
 // runtimeCPUs keeps the runtime and what it starts, but for containers, on two CPUs.
-// The guest's CPUs take turns of a tenth of a second, and when eight pods start at
-// once on as many CPUs, the suite's API server has so few turns that connections to
-// it time out. One CPU would be too few: the runtime's own calls time out then.
+// The guest's CPUs take turns of a tenth of a second. When eight pods start at once
+// on as many CPUs, the suite's API server has few turns, and connections to it have
+// timed out. With one CPU, calls of containerd to its shims have.
 const runtimeCPUs = "taskset -apc 1,2 $(pidof containerd)"
 
 // Pace makes an emulated node's runtime keep pace with the suite, and waste none of
