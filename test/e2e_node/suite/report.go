@@ -102,8 +102,8 @@ func readReport(data []byte) ([]ginkgoSpec, error) {
 	return reports[0].SpecReports, nil
 }
 
-// ReadSpecs returns the selected specs from the report of a dry run, in the order
-// in which the suite runs them.
+// ReadSpecs returns the selected specs from the report of a dry run, sorted by
+// place: the suite shuffles them.
 func ReadSpecs(report []byte) ([]Spec, error) {
 	all, err := readReport(report)
 	if err != nil {
@@ -122,6 +122,7 @@ func ReadSpecs(report []byte) ([]Spec, error) {
 		seen[s.Name] = true
 		specs = append(specs, s)
 	}
+	slices.SortFunc(specs, compareSpecs)
 	return specs, nil
 }
 

@@ -73,6 +73,13 @@ func TestReadSpecsRefusesTwins(t *testing.T) {
 	specs, err := ReadSpecs([]byte(reportText))
 	require.NoError(t, err)
 	require.Len(t, specs, 4)
+	shuffled, err := ReadSpecs([]byte(strings.NewReplacer(`"LineNumber": 12`, `"LineNumber": 31`, `"LineNumber": 7`, `"LineNumber": 10`).Replace(reportText)))
+	require.NoError(t, err)
+	var lines []int
+	for _, s := range shuffled {
+		lines = append(lines, s.Line)
+	}
+	require.Equal(t, []int{30, 31, 9, 10}, lines)
 }
 
 func TestBatches(t *testing.T) {
