@@ -222,16 +222,27 @@ func TestReadExceptions(t *testing.T) {
 	}
 }
 
-// The files of the repository can be read.
+// The files of the repository can be read, and go together: what is on record was made
+// on the machines that the exceptions name, and what is said to pass nowhere did not
+// pass there. A spec that upstream's kubelet skips is an exception.
 func TestFiles(t *testing.T) {
 	e, err := ReadExceptions("exceptions.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, e.Missing)
 	stock, err := ReadRecord("stock.json")
 	require.NoError(t, err)
+	require.Equal(t, Machine, stock.Machine)
+	var specs []Spec
 	for _, r := range stock.Results {
+		specs = append(specs, r.Spec)
 		require.NotEmpty(t, r.State, r.Name)
+		require.Equal(t, e.MachineOf(r.Spec), r.Machine, r.Name)
+		require.NotContains(t, e.Note(r), "said never to", r.Name)
+		if r.State == Skipped {
+			require.Empty(t, e.Judge(r), r.Name)
+		}
 	}
+	require.Empty(t, e.Unknown(specs), "exceptions that are not on record")
 }
 
 // The device plugin's image is found where the suite's manifest asks for it.
