@@ -257,30 +257,22 @@ func (s Shape) SocketOf(node int) int { return node / (s.Nodes / s.Sockets) }
 
 // String writes a shape so that ParseShape reads it back.
 func (s Shape) String() string {
-	text := fmt.Sprintf("%s, %s, %s, %s each", count(s.Nodes, "node"), count(s.Cores, "core"), count(s.Threads, "thread"), size(s.Memory))
+	text := fmt.Sprintf("%d nodes, %d cores, %d threads, %s each", s.Nodes, s.Cores, s.Threads, size(s.Memory))
 	if s.Sockets != s.Nodes {
-		text = fmt.Sprintf("%s, %s", count(s.Sockets, "socket"), text)
+		text = fmt.Sprintf("%d sockets, %s", s.Sockets, text)
 	}
 	if s.Caches > 1 {
 		text += fmt.Sprintf(", %d caches", s.Caches)
 	}
 	for _, o := range s.Odd {
 		if o.Cores != s.Cores {
-			text += fmt.Sprintf(", node %d: %s", o.Node, count(o.Cores, "core"))
+			text += fmt.Sprintf(", node %d: %d cores", o.Node, o.Cores)
 		}
 		if o.Memory != s.Memory {
 			text += fmt.Sprintf(", node %d: %s", o.Node, size(o.Memory))
 		}
 	}
 	return text
-}
-
-// count is a number of things in words: "1 core", "0 cores".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func size(bytes int64) string {

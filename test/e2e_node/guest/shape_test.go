@@ -16,7 +16,7 @@ func TestParseShape(t *testing.T) {
 		"20Gi each, 2 threads, 6 cores, 2 nodes": DefaultShape,
 		"1 node, 2 cores, 1 thread, 2Gi each":    {1, 1, 2, 1, 2 << 30, 1, nil},
 		"2 sockets,4 nodes,2 cores,2 threads,3072Mi each":            {2, 4, 2, 2, 3 << 30, 1, nil},
-		"8 nodes, 5 cores, 1 thread, 1536Mi each":                    {8, 8, 5, 1, 1536 << 20, 1, nil},
+		"8 nodes, 5 cores, 1 threads, 1536Mi each":                   {8, 8, 5, 1, 1536 << 20, 1, nil},
 		"1 socket, 2 nodes, 3 cores, 2 threads, 2Gi each":            {1, 2, 3, 2, 2 << 30, 1, nil},
 		"4 sockets, 4 nodes, 10 cores, 1 thread, 20Gi each":          {4, 4, 10, 1, 20 << 30, 1, nil},
 		"2 sockets, 4 nodes, 3 cores, 2 threads, 3Gi each, 2 caches": {2, 4, 3, 2, 3 << 30, 2, nil},
