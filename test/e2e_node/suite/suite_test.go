@@ -73,6 +73,9 @@ func TestReadSpecsRefusesTwins(t *testing.T) {
 	specs, err := ReadSpecs([]byte(reportText))
 	require.NoError(t, err)
 	require.Len(t, specs, 4)
+}
+
+func TestReadSpecsSorts(t *testing.T) {
 	shuffled, err := ReadSpecs([]byte(strings.NewReplacer(`"LineNumber": 12`, `"LineNumber": 31`, `"LineNumber": 7`, `"LineNumber": 10`).Replace(reportText)))
 	require.NoError(t, err)
 	var lines []int
