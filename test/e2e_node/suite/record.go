@@ -84,3 +84,10 @@ func (r *Record) Add(results ...Result) {
 	}
 	r.Results = slices.SortedFunc(maps.Values(byName), func(a, b Result) int { return compareSpecs(a.Spec, b.Spec) })
 }
+
+// Forget drops what came of specs.
+func (r *Record) Forget(specs []Spec) {
+	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool {
+		return slices.ContainsFunc(specs, func(s Spec) bool { return s.Name == x.Name })
+	})
+}

@@ -137,6 +137,12 @@ func TestRecord(t *testing.T) {
 	moved.Line = 500
 	_, ok = read.Of(moved)
 	require.True(t, ok, "a spec that stands on another line")
+
+	before := len(read.Results)
+	read.Forget([]Spec{moved})
+	require.Len(t, read.Results, before-1)
+	_, ok = read.Of(moved)
+	require.False(t, ok)
 }
 
 func TestVerdict(t *testing.T) {

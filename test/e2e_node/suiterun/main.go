@@ -96,8 +96,11 @@ func run(ctx context.Context, o options) error {
 	if o.list {
 		return suite.WriteTable(os.Stdout, specs, r.now, stock, exceptions)
 	}
-	if r.now.Inputs != inputs || o.fresh || r.complete() {
+	switch {
+	case r.now.Inputs != inputs:
 		r.now = &suite.Record{Inputs: inputs}
+	case o.fresh || r.complete():
+		r.now.Forget(specs) // with a focus, the others are hours of work
 	}
 	if err := r.all(ctx); err != nil {
 		return err
